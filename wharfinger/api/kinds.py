@@ -1,0 +1,118 @@
+"""Every kind that the schema knows, read from the ``(wharf.kind)`` options of ``proto/``.
+
+A :class:`Kind` says how a message class is addressed (group, version, plural resource), whether it lives in
+namespaces, what can be done with it and where it is stored. Nothing else in the project lists kinds by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import Message
+
+from wharfinger.api.types import API_MODULES
+from wharfinger.proto import options_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """How one kind is addressed, stored and shown."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    kind: str
+    resource: str
+    """Plural, as in paths; empty for kinds that only travel (Eviction, Scale, Status)."""
+    namespaced: bool
+    message: type[Message]
+    list_message: type[Message] | None
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    verbs: tuple[str, ...]
+    subresources: tuple[str, ...]
+    etcd_prefix: str
+    """Without a trailing slash; empty for kinds that are never stored."""
+
+    @cached_property
+    def api_version(self) -> str:
+        """As in manifests: ``v1`` or ``apps/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def group_resource(self) -> str:
+        """As in messages and the CLI: ``pods`` or ``deployments.apps``."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    @property
+    def singular(self) -> str:
+        """The kind in lower case, as kubectl accepts and prints it."""
+        return self.kind.lower()
+
+    @property
+    def stored(self) -> bool:
+        """Whether objects of it live in etcd."""
+        return bool(self.etcd_prefix)
+
+    def etcd_key(self, name: str, namespace: str = "") -> str:
+        """Return the key of one object, as Kubernetes lays them out."""
+        return f"{self.etcd_prefix}/{namespace}/{name}" if self.namespaced else f"{self.etcd_prefix}/{name}"
+
+    def __repr__(self) -> str:
+        return f"<Kind {self.api_version} {self.kind}>"
+
+
+def _read(module: Any) -> Iterator[Kind]:
+    messages = module.DESCRIPTOR.message_types_by_name
+    for name, descriptor in messages.items():
+        options = descriptor.GetOptions()
+        if not options.HasExtension(options_pb2.kind):
+            continue
+        entry = options.Extensions[options_pb2.kind]
+        yield Kind(
+            group=entry.group,
+            version=entry.version,
+            kind=name,
+            resource=entry.resource,
+            namespaced=entry.namespaced,
+            message=getattr(module, name),
+            list_message=getattr(module, f"{name}List") if f"{name}List" in messages else None,
+            short_names=tuple(entry.short_names),
+            categories=tuple(entry.categories),
+            verbs=tuple(entry.verbs) or (ALL_VERBS if entry.resource else ()),
+            subresources=tuple(entry.subresources),
+            etcd_prefix=entry.etcd_prefix,
+        )
+
+
+KINDS: tuple[Kind, ...] = tuple(kind for module in API_MODULES for kind in _read(module))
+"""All kinds of the schema, group by group."""
+
+_BY_GVK = {(kind.api_version, kind.kind): kind for kind in KINDS}
+_BY_RESOURCE = {(kind.group, kind.version, kind.resource): kind for kind in KINDS if kind.resource}
+_BY_MESSAGE = {kind.message.DESCRIPTOR.full_name: kind for kind in KINDS}
+
+
+def by_kind(api_version: str, kind: str) -> Kind | None:
+    """Find a kind as a manifest names it; None when the schema does not know it."""
+    return _BY_GVK.get((api_version, kind))
+
+
+def by_resource(group: str, version: str, resource: str) -> Kind | None:
+    """Find a kind as a path names it; None when the schema does not know it."""
+    return _BY_RESOURCE.get((group, version, resource))
+
+
+def of(message: Message | type[Message]) -> Kind:
+    """Return the kind of an object or message class.
+
+    Raises KeyError when the message is no kind (a ``PodSpec``, say).
+    """
+    return _BY_MESSAGE[message.DESCRIPTOR.full_name]
