@@ -1,0 +1,1 @@
+"""The command ``wharf``; one file a command, see :mod:`wharfinger.cli.commands`."""

@@ -1,0 +1,98 @@
+"""The command ``wharf``: a table of commands, each imported only when it is used.
+
+``wharf get`` is typed a hundred times a day, so nothing that it does not need is loaded: help texts stand in the
+table of :mod:`wharfinger.cli.commands`, modules are imported by the command that runs. Usage mistakes and errors of
+the server end here as one line and kubectl's exit code, never as a traceback (``WHARF_TRACEBACK=1`` shows it).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from wharfinger.cli import failures
+from wharfinger.cli.commands import COMMANDS, Entry
+
+
+class LazyGroup(click.Group):
+    """A group whose members come from a table; loading one imports its module."""
+
+    def __init__(self, *args: Any, table: dict[str, Entry], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name all commands, in the table's order."""
+        return [name for name, entry in self.table.items() if not entry.hidden]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module; None for a name that is not in the table."""
+        entry = self.table.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.target.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Say an unknown command as kubectl does."""
+        if args and args[0] not in self.table:
+            raise failures.CommandError(f'unknown command "{args[0]}" for "wharf"')
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the commands by their sections, without importing any."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in self.table.items():
+            if not entry.hidden:
+                sections.setdefault(entry.section, []).append((name, entry.help))
+        for section, rows in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    invoke_without_command=False,
+)
+@click.option("--kubeconfig", metavar="FILE", help="Path to the kubeconfig file.")
+@click.option("--context", metavar="NAME", help="The kubeconfig context to use.")
+@click.option("--cluster", metavar="NAME", help="The kubeconfig cluster to use.")
+@click.option("--user", metavar="NAME", help="The kubeconfig user to use.")
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="The namespace of this request.")
+@click.option("-s", "--server", metavar="HOST:PORT", help="The apiserver's gRPC address.")
+@click.option("--token", metavar="TOKEN", help="Bearer token for the apiserver.")
+@click.option("--request-timeout", metavar="DURATION", help="Give up on a single request after this time (5s, 1m).")
+@click.pass_context
+def wharf(ctx: click.Context, /, **overrides: str | None) -> None:
+    """Control a Wharfinger cluster; what you know of kubectl works here."""
+    ctx.obj = {name: value for name, value in overrides.items() if value is not None}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line and exit with kubectl's code."""
+    sys.exit(run(argv))
+
+
+def run(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        result = wharf.main(args=argv, prog_name="wharf", standalone_mode=False)
+        sys.stdout.flush()
+    except BaseException as error:
+        if os.environ.get("WHARF_TRACEBACK"):
+            raise
+        return failures.report(error)
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    main()
