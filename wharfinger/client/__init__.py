@@ -1,0 +1,31 @@
+"""Access to the API for daemons and commands: clients, informers, work queues, leader election, events."""
+
+from wharfinger.client.client import Client, Fence
+from wharfinger.client.config import ClientConfig, ConfigError
+from wharfinger.client.informer import Informer, object_key
+from wharfinger.client.leaderelection import LeaderElector
+from wharfinger.client.recorder import EventRecorder
+from wharfinger.client.resources import Event, ObjectList, RawClient, RawObject, ResourceClient
+from wharfinger.client.transport import CHANNEL_OPTIONS, SERVER_OPTIONS
+from wharfinger.client.workqueue import WorkQueue
+from wharfinger.client.writer import Writer
+
+__all__ = [
+    "CHANNEL_OPTIONS",
+    "SERVER_OPTIONS",
+    "Client",
+    "ClientConfig",
+    "ConfigError",
+    "Event",
+    "EventRecorder",
+    "Fence",
+    "Informer",
+    "LeaderElector",
+    "ObjectList",
+    "RawClient",
+    "RawObject",
+    "ResourceClient",
+    "WorkQueue",
+    "Writer",
+    "object_key",
+]

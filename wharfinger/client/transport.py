@@ -1,0 +1,155 @@
+"""Channels to the apiservers: TLS, fail-over, and errors as the classes of :mod:`wharfinger.api.errors`.
+
+One channel an endpoint, made at first use. A call goes to the endpoint that worked last; when that one is
+unreachable the next call goes to the next. Reads are tried on every endpoint in turn before they fail. Writes are
+not repeated here: one that ended as unavailable may have happened, so only the caller can know what to do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+from google.rpc import status_pb2
+
+from wharfinger.api import errors
+from wharfinger.api.types import meta
+from wharfinger.client.config import ClientConfig
+from wharfinger.proto.native import resources_v1_pb2_grpc, scheduling_v1_pb2_grpc, streams_v1_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+MAX_MESSAGE = 64 << 20
+"""Bytes: lists come in chunks, so this only bounds a broken peer."""
+
+CHANNEL_OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    # A peer that vanished without closing its connection is noticed after 15 s even when nothing is sent.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # Each client keeps its own connection: tests and hollow nodes depend on it, and a shared one is a shared fate.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+]
+
+SERVER_OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 4_000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.so_reuseport", 0),
+]
+"""For every gRPC server of ours: the keepalive pings above must not be taken for an attack."""
+
+STATUS_DETAILS = "grpc-status-details-bin"
+STATUS_TYPE_URL = "type.googleapis.com/" + meta.Status.DESCRIPTOR.full_name
+
+T = TypeVar("T")
+
+
+def error_from_rpc(error: grpc.aio.AioRpcError) -> errors.StatusError:
+    """Return the Status that a failed call carries, or one that describes the failure of the transport."""
+    for key, value in error.trailing_metadata() or ():
+        if key == STATUS_DETAILS:
+            for detail in status_pb2.Status.FromString(value).details:
+                if detail.type_url == STATUS_TYPE_URL:
+                    return errors.from_status(meta.Status.FromString(detail.value))
+    code, text = error.code(), error.details() or ""
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return errors.ServiceUnavailableError(f"the apiserver cannot be reached: {text}")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return errors.TimeoutError_("the apiserver did not answer in time")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return errors.MethodNotAllowedError(text or "the server does not know this call")
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return errors.UnauthorizedError(text or "Unauthorized")
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return errors.RequestTooLargeError(text)
+    return errors.InternalError(f"{code.name}: {text}")
+
+
+class Endpoint:
+    """The channel to one apiserver and its stubs."""
+
+    def __init__(self, address: str, config: ClientConfig) -> None:
+        self.address = address
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=config.ca, private_key=config.key, certificate_chain=config.cert
+        )
+        self.channel = grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
+        self.resources = resources_v1_pb2_grpc.ResourcesStub(self.channel)  # type: ignore[no-untyped-call]
+        self.server = resources_v1_pb2_grpc.ServerStub(self.channel)  # type: ignore[no-untyped-call]
+        self.streams = streams_v1_pb2_grpc.StreamsStub(self.channel)  # type: ignore[no-untyped-call]
+        self.scheduling = scheduling_v1_pb2_grpc.SchedulingStub(self.channel)  # type: ignore[no-untyped-call]
+
+
+class Transport:
+    """All endpoints of a cluster, and which of them is in use."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        if not config.endpoints:
+            raise ValueError("ClientConfig.endpoints is empty: at least one host:port is needed")
+        self.config = config
+        self.metadata: tuple[tuple[str, str], ...] | None = (
+            (("authorization", f"Bearer {config.token}"),) if config.token else None
+        )
+        self._endpoints: dict[str, Endpoint] = {}
+        self._current = 0
+
+    def endpoint(self) -> Endpoint:
+        """Return the endpoint that calls should use now."""
+        address = self.config.endpoints[self._current % len(self.config.endpoints)]
+        endpoint = self._endpoints.get(address)
+        if endpoint is None:
+            endpoint = self._endpoints[address] = Endpoint(address, self.config)
+        return endpoint
+
+    def failed(self, endpoint: Endpoint) -> None:
+        """Turn to the next endpoint, unless another call has done so already."""
+        addresses = self.config.endpoints
+        if len(addresses) > 1 and addresses[self._current % len(addresses)] == endpoint.address:
+            self._current += 1
+            log.info("apiserver unreachable, trying the next", extra={"endpoint": endpoint.address})
+
+    def translate(self, endpoint: Endpoint, error: grpc.aio.AioRpcError) -> errors.StatusError:
+        """Return the error to raise, and leave an unreachable endpoint."""
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            self.failed(endpoint)
+        return error_from_rpc(error)
+
+    async def read(self, call: Callable[[Endpoint], Awaitable[T]]) -> T:
+        """Make a call that changes nothing, on each endpoint in turn until one answers."""
+        for attempt in range(len(self.config.endpoints)):
+            endpoint = self.endpoint()
+            try:
+                return await call(endpoint)
+            except grpc.aio.AioRpcError as error:
+                translated = self.translate(endpoint, error)
+                if attempt + 1 < len(self.config.endpoints) and error.code() is grpc.StatusCode.UNAVAILABLE:
+                    continue
+                raise translated from error
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def write(self, call: Callable[[Endpoint], Awaitable[T]]) -> T:
+        """Make a call once."""
+        endpoint = self.endpoint()
+        try:
+            return await call(endpoint)
+        except grpc.aio.AioRpcError as error:
+            raise self.translate(endpoint, error) from error
+
+    async def close(self) -> None:
+        """Close every channel; calls under way are cancelled."""
+        for endpoint in self._endpoints.values():
+            await endpoint.channel.close()
+        self._endpoints.clear()
