@@ -81,7 +81,8 @@ class Client:
         request = native.BindManyRequest(bindings=[self._bind_request(item) for item in requests])
         metadata = self.transport.metadata
         answer = await self.transport.write(lambda endpoint: endpoint.resources.BindMany(request, metadata=metadata))
-        return answer.results
+        results: Sequence[native.BindResult] = answer.results
+        return results
 
     async def version(self) -> native.VersionInfo:
         """Return the server's version."""
@@ -96,7 +97,8 @@ class Client:
         answer = await self.transport.read(
             lambda endpoint: endpoint.server.Discover(native.DiscoverRequest(), metadata=metadata)
         )
-        return answer.resources
+        resources: Sequence[native.ResourceInfo] = answer.resources
+        return resources
 
     async def why(self, namespace: str, pod: str) -> scheduling_v1_pb2.Explanation:
         """Return what the scheduler decided last for a pod."""

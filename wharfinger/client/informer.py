@@ -49,7 +49,7 @@ class Informer(Generic[M]):
     ) -> None:
         self._client = client
         self._namespace = namespace
-        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        self._selectors: dict[str, Any] = {"label_selector": label_selector, "field_selector": field_selector}
         self._transform = transform
         self._progress_deadline = progress_deadline
         self._clock = clock
@@ -251,7 +251,7 @@ class Informer(Generic[M]):
     def _call(self, handler: Callable[..., None], *objects: M) -> None:
         try:
             handler(*objects)
-        except Exception:  # noqa: BLE001  a handler's bug must not end the stream of the others; it is logged whole
+        except Exception:  # a handler's bug must not end the stream of the others; it is logged whole
             log.exception("handler failed", extra={**self._fields(), "object": object_key(objects[-1])})
 
 

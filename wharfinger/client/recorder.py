@@ -31,10 +31,14 @@ CONCURRENT = 64
 
 @dataclass(slots=True)
 class _Seen:
+    """One series of like events: what is stored of it and what is not yet."""
+
     name: str
     namespace: str
-    count: int
+    event: core.Event
+    count: int = 0
     stored: bool = False
+    queued: bool = False
 
 
 @dataclass(slots=True)
@@ -52,7 +56,7 @@ class EventRecorder:
         self._host = host
         self._seen: OrderedDict[tuple[str, ...], _Seen] = OrderedDict()
         self._budgets: OrderedDict[str, _Budget] = OrderedDict()
-        self._pending: deque[tuple[_Seen, core.Event]] = deque()
+        self._pending: deque[_Seen] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
@@ -81,24 +85,30 @@ class EventRecorder:
         if not self._allowed("/".join(key[:4])) or len(self._pending) >= PENDING:
             self.dropped += 1
             return
-        now = time.time()
+        now = int(time.time())
         seen = self._seen.get(key)
         if seen is None:
-            name = f"{reference.name[:230]}.{time.time_ns():x}"
-            seen = self._seen[key] = _Seen(name, reference.namespace or "default", 0)
+            seen = self._seen[key] = self._begin(reference, type_, reason, message)
+            seen.event.firstTimestamp.seconds = now
             if len(self._seen) > REMEMBERED:
                 self._seen.popitem(last=False)
         else:
             self._seen.move_to_end(key)
         seen.count += 1
-        event = core.Event(type=type_, reason=reason, message=message[:1024], count=seen.count)
-        event.metadata.name, event.metadata.namespace = seen.name, seen.namespace
+        seen.event.lastTimestamp.seconds = now
+        if not seen.queued:
+            seen.queued = True
+            self._pending.append(seen)
+            self._wake.set()
+
+    def _begin(self, reference: core.ObjectReference, type_: str, reason: str, message: str) -> _Seen:
+        event = core.Event(type=type_, reason=reason, message=message[:1024])
+        event.metadata.name = f"{reference.name[:230]}.{time.time_ns():x}"
+        event.metadata.namespace = reference.namespace or "default"
         event.involvedObject.CopyFrom(reference)
         event.source.component, event.source.host = self._component, self._host
         event.reportingComponent, event.reportingInstance = self._component, self._host
-        event.firstTimestamp.seconds = event.lastTimestamp.seconds = int(now)
-        self._pending.append((seen, event))
-        self._wake.set()
+        return _Seen(event.metadata.name, event.metadata.namespace, event)
 
     def _allowed(self, subject: str) -> bool:
         now = time.monotonic()
@@ -117,42 +127,42 @@ class EventRecorder:
     async def _run(self) -> None:
         running: set[asyncio.Task[None]] = set()
         while True:
-            await self._wake.wait()
-            self._wake.clear()
             while self._pending:
-                seen, event = self._pending.popleft()
-                task = asyncio.get_running_loop().create_task(self._store(seen, event))
+                task = asyncio.get_running_loop().create_task(self._store(self._pending.popleft()))
                 running.add(task)
                 task.add_done_callback(running.discard)
-                if len(running) >= CONCURRENT or not seen.stored:
+                if len(running) >= CONCURRENT:
                     await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            self._wake.clear()
+            await self._wake.wait()
 
-    async def _store(self, seen: _Seen, event: core.Event) -> None:
+    async def _store(self, seen: _Seen) -> None:
+        written = seen.count
         try:
-            if seen.stored and await self._count_up(seen, event):
-                return
-            await self._writer.create(event, brief=True)
-            seen.stored = True
+            if not (seen.stored and await self._count_up(seen)):
+                seen.event.count = written
+                await self._writer.create(seen.event, brief=True)
+                seen.stored = True
         except errors.AlreadyExistsError:
             seen.stored = True
         except errors.StatusError as error:
             self.dropped += 1
-            log.debug("event not recorded", extra={"event": event.reason, "error": str(error)})
+            log.debug("event not recorded", extra={"event": seen.event.reason, "error": str(error)})
+        finally:
+            seen.queued = False
+        if seen.count != written:  # it happened again meanwhile
+            seen.queued = True
+            self._pending.append(seen)
+            self._wake.set()
 
-    async def _count_up(self, seen: _Seen, event: core.Event) -> bool:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(event.lastTimestamp.seconds))
-        patch: dict[str, Any] = {"count": event.count, "lastTimestamp": stamp}
+    async def _count_up(self, seen: _Seen) -> bool:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seen.event.lastTimestamp.seconds))
+        patch: dict[str, Any] = {"count": seen.count, "lastTimestamp": stamp}
         try:
             await self._writer.patch(core.Event, seen.name, patch=patch, namespace=seen.namespace, brief=True)
         except errors.NotFoundError:
             return False  # expired meanwhile: make it anew
         return True
-
-    async def flush(self, seconds: float = 2.0) -> None:
-        """Wait until what was recorded so far is on its way, at most `seconds`."""
-        deadline = time.monotonic() + seconds
-        while self._pending and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
 
     async def close(self) -> None:
         """Stop; what is still pending is dropped."""

@@ -224,7 +224,7 @@ class ResourceClient(Generic[M]):
         field_selector: str = "",
         timeout_seconds: int | None = None,
         send_initial_events: bool = False,
-    ) -> AsyncIterator[list[Event[M]]]:
+    ) -> AsyncIterator[Sequence[Event[M]]]:
         """Yield changes after `resource_version` in batches, BOOKMARKs included.
 
         Ends when the server ends it. Raises ExpiredError when the version is too old, ServiceUnavailableError when
@@ -245,7 +245,7 @@ class ResourceClient(Generic[M]):
         call = endpoint.resources.Watch(request, metadata=self._transport.metadata)
         try:
             async for batch in call:
-                events: list[Event[M]] = []
+                events = []
                 for event in batch.events:
                     if event.type == native.ERROR:
                         raise errors.from_status(meta.Status.FromString(event.object))

@@ -59,7 +59,8 @@ T = TypeVar("T")
 
 def error_from_rpc(error: grpc.aio.AioRpcError) -> errors.StatusError:
     """Return the Status that a failed call carries, or one that describes the failure of the transport."""
-    for key, value in error.trailing_metadata() or ():
+    trailing: Any = error.trailing_metadata() or ()
+    for key, value in trailing:
         if key == STATUS_DETAILS:
             for detail in status_pb2.Status.FromString(value).details:
                 if detail.type_url == STATUS_TYPE_URL:
@@ -151,5 +152,5 @@ class Transport:
     async def close(self) -> None:
         """Close every channel; calls under way are cancelled."""
         for endpoint in self._endpoints.values():
-            await endpoint.channel.close()
+            await endpoint.channel.close(None)
         self._endpoints.clear()

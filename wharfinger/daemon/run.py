@@ -1,0 +1,41 @@
+"""Running a daemon: uvloop, and an orderly end on SIGTERM and SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+
+import uvloop
+
+log = logging.getLogger(__name__)
+
+
+def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run `main(stop)` until it returns. `stop` is set by SIGTERM or SIGINT; a second signal cancels `main`.
+
+    `main` must return soon after `stop` is set. Its errors pass through.
+    """
+
+    async def outer() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(main(stop))
+
+        def on_signal(number: signal.Signals) -> None:
+            if stop.is_set():
+                task.cancel()
+            log.info("stopping", extra={"signal": number.name})
+            stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal, number)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not stop.is_set():
+                raise
+            log.warning("stopped before everything was done")
+
+    uvloop.run(outer())
