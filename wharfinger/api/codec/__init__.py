@@ -1,0 +1,13 @@
+"""Objects between messages, Kubernetes' JSON, YAML and the bytes that Kubernetes stores.
+
+Everything is compiled from the descriptors of ``proto/`` at first use of a type; no kind is named here.
+"""
+
+from wharfinger.api.codec.canonical import canonical_bytes
+from wharfinger.api.codec.decode import Decoded, Validation, from_json, read_object
+from wharfinger.api.codec.encode import to_json, to_json_bytes
+from wharfinger.api.codec.issues import FieldIssue
+
+__all__ = [
+    "Decoded", "FieldIssue", "Validation", "canonical_bytes", "from_json", "read_object", "to_json", "to_json_bytes",
+]  # fmt: skip

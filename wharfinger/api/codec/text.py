@@ -1,0 +1,78 @@
+"""JSON text to plain values, with what orjson does not tell: duplicate fields, and nesting too deep to be handled.
+
+Duplicates are rare, and finding them costs a slow parser. So the parsed value is first written out again: if that is
+the very text that came in, no field was lost and there were none. Only other texts are parsed a second time.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+from wharfinger.api.errors import BadRequestError
+
+MAX_BYTES = 3 * 1024 * 1024
+"""The largest body that is looked at; what etcd takes is smaller still."""
+MAX_DEPTH = 200
+"""How deep lists and objects may lie in each other; orjson writes 254 levels at most."""
+
+
+class Duplicated(dict[str, Any]):
+    """An object of whose fields some stood more than once."""
+
+    names: tuple[str, ...] = ()
+
+
+def parse(data: bytes, *, duplicates: bool) -> Any:
+    """Read JSON text; objects with duplicate fields are :class:`Duplicated` if those are asked for.
+
+    Raises BadRequestError for what is no JSON, is too large or nested too deeply.
+    """
+    if len(data) > MAX_BYTES:
+        raise BadRequestError(f"the body has {len(data)} bytes; at most {MAX_BYTES} are read")
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise BadRequestError(f"the body is not JSON: {_reason(data, error)}") from error
+    brackets = data.count(b"{") + data.count(b"[")
+    if brackets > MAX_DEPTH:
+        check_depth(value)
+    if not duplicates or orjson.dumps(value) == data.strip():
+        return value
+    return json.loads(data, object_pairs_hook=_collect)
+
+
+def _reason(data: bytes, error: orjson.JSONDecodeError) -> str:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        return f"byte {wrong.start} is not UTF-8"
+    return str(error)
+
+
+def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    marked = Duplicated(made)
+    seen: set[str] = set()
+    marked.names = tuple(dict.fromkeys(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    return marked
+
+
+def check_depth(value: Any) -> None:
+    """Raise BadRequestError when lists and objects lie more than MAX_DEPTH levels deep in each other."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        following: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                following += [child for child in item.values() if isinstance(child, (dict, list))]
+            elif isinstance(item, list):
+                following += [child for child in item if isinstance(child, (dict, list))]
+        if not following:
+            return
+        level = following
+    raise BadRequestError(f"lists and objects lie more than {MAX_DEPTH} levels deep in each other")
