@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
+from wharfinger.api.tables.text import duration
 from wharfinger.cli.failures import CommandError
-from wharfinger.cli.words import age
 
 #: stem, user, groups: the client certificates of a control plane (signed by ca).
 CLIENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -153,7 +153,7 @@ def show(paths: Sequence[Path], directory: Path) -> None:
             [
                 str(file), user, ",".join(groups) or "<none>",
                 certificate.issuer.rfc4514_string().removeprefix("CN="), ",".join([*dns, *ips]) or "<none>",
-                age(left.total_seconds()) if left.total_seconds() > 0 else "EXPIRED",
+                duration(left.total_seconds()) if left.total_seconds() > 0 else "EXPIRED",
             ]
         )  # fmt: skip
     print_columns(["FILE", "USER", "GROUPS", "SIGNED BY", "SERVES", "LEFT"], rows)
