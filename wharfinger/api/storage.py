@@ -73,8 +73,8 @@ def decode(value: bytes) -> Message:
 def with_resource_version(raw: bytes, revision: int) -> bytes:
     """Return an object's bytes with ``metadata.resourceVersion`` set, without decoding them.
 
-    Protobuf merges a message that stands twice and lets the last scalar win, and metadata is field 1 of every kind; so a
-    few bytes at the end do it.
+    Protobuf merges a message that stands twice and lets the last scalar win, and metadata is field 1 of every kind;
+    so a few bytes at the end do it.
     """
     version = str(revision).encode()
     size = len(version)

@@ -33,7 +33,7 @@ def micro_now() -> meta.MicroTime:
 
 def is_zero(moment: meta.Time | meta.MicroTime) -> bool:
     """Whether this is no time at all (an unset field, or Go's zero time)."""
-    return not moment.HasField("seconds") and not moment.nanos or moment.seconds == ZERO_SECONDS
+    return (not moment.HasField("seconds") and not moment.nanos) or moment.seconds == ZERO_SECONDS
 
 
 def to_datetime(moment: meta.Time | meta.MicroTime) -> datetime:

@@ -209,7 +209,7 @@ def _object(family: _Family, message: Message) -> Any:
 
 
 def to_json(message: Message) -> Any:
-    """Return a message as Kubernetes shows it in JSON: a dict for objects, with ``kind`` and ``apiVersion`` for kinds."""
+    """Return a message as Kubernetes shows it in JSON: objects as a dict, kinds with ``kind`` and ``apiVersion``."""
     return _object(_PARSED, message)
 
 
