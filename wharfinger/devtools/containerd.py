@@ -91,6 +91,8 @@ class NodeRuntime:
     link: str
     """The host's end of the cable to the node; empty without a switch."""
     prefix_length: int
+    prefix: str = "wharf"
+    """Begins the names of the network namespace and the cgroup parent."""
 
     @classmethod
     def prepare(
@@ -103,6 +105,7 @@ class NodeRuntime:
         pod_cidr: str = "",
         bridge: str = "cni0",
         switch: Switch | None = None,
+        prefix: str = "wharf",
     ) -> NodeRuntime:
         """Write the configuration of a node below `directory` and remember it there; starts nothing.
 
@@ -111,7 +114,7 @@ class NodeRuntime:
         name is too long for a socket.
         """
         directory = directory.resolve()
-        netns = f"wharf-{name}" if own_netns else ""
+        netns = f"{prefix}-{name}" if own_netns else ""
         node = cls(
             directory=str(directory),
             name=name,
@@ -122,6 +125,7 @@ class NodeRuntime:
             gateway=switch.host_address if switch and own_netns else "",
             link=f"{switch.name[:10]}n{index}" if switch and own_netns else "",
             prefix_length=switch.prefix_length if switch else 24,
+            prefix=prefix,
         )
         if len(str(node.socket)) > _SOCKET_PATH_LIMIT:
             raise DevtoolsError(
@@ -168,7 +172,7 @@ class NodeRuntime:
     @property
     def cgroup_parent(self) -> str:
         """For the agent's ``--cgroup-parent``."""
-        return f"/wharf/{self.name}"
+        return f"/{self.prefix}/{self.name}"
 
     @property
     def pid(self) -> int | None:
