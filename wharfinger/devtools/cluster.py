@@ -152,7 +152,6 @@ class Cluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)
         addresses = ["127.0.0.1", self.switch.host_address]
-        local = ["localhost"]
         ca = pki.ensure_ca(self.pki, "wharfinger", stem="ca")
         etcd_ca = pki.ensure_ca(self.pki, "wharfinger-etcd", stem="etcd-ca")
         names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
