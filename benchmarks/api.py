@@ -72,11 +72,11 @@ async def _writes(client: Client, report: Report, runs: int, scale: int, raw: di
         for _ in range(runs):
             batch = [f"pod-{next(names)}" for _ in range(count)]
             bodies = [_create_request(make_pod(name)).SerializeToString() for name in batch]
-            rates["create"].append(await measure_rate(lambda index: create(bodies[index]), count, concurrency))
+            rates["create"].append(await measure_rate(create, bodies, concurrency))
             gets = [native.GetRequest(reference=_named(name)).SerializeToString() for name in batch]
-            rates["get"].append(await measure_rate(lambda index: get(gets[index]), count, concurrency))
+            rates["get"].append(await measure_rate(get, gets, concurrency))
             gone = [_delete_request(name).SerializeToString() for name in batch]
-            rates["delete"].append(await measure_rate(lambda index: delete(gone[index]), count, concurrency))
+            rates["delete"].append(await measure_rate(delete, gone, concurrency))
         for name, results in rates.items():
             last = name == "create" and concurrency == CONCURRENCY[-1]
             target = 2 * KUBERNETES_CREATES if last else None

@@ -74,7 +74,7 @@ def make_node(index: int, *, cpu: str = "32", memory: str = "256Gi", pods: str =
 
 
 async def create_nodes(client: Client, count: int) -> None:
-    """Create Ready nodes; the not-ready taint that admission puts on new nodes is taken off, as their agent's would be."""
+    """Create Ready nodes; the taint that admission puts on new nodes is taken off."""
     async with client.writer() as writer:
 
         async def one(index: int) -> None:
@@ -108,11 +108,11 @@ async def gather_limited(work: Iterable[Any], limit: int) -> None:
     await asyncio.gather(*(worker() for _ in range(limit)))
 
 
-async def measure_rate(operation: Callable[[int], Any], count: int, concurrency: int) -> float:
-    """Run `operation(index)` for each index at a concurrency; return operations a second."""
+async def measure_rate(call: Callable[[bytes], Any], requests: Sequence[bytes], concurrency: int) -> float:
+    """Make a call with each of the requests at a concurrency; return calls a second."""
     started = time.perf_counter()
-    await gather_limited((operation(index) for index in range(count)), concurrency)
-    return count / (time.perf_counter() - started)
+    await gather_limited((call(request) for request in requests), concurrency)
+    return len(requests) / (time.perf_counter() - started)
 
 
 def resident_mib(pid: int) -> float:
