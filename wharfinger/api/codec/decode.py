@@ -12,6 +12,7 @@ import binascii
 import math
 from base64 import b64decode
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import orjson
@@ -66,9 +67,6 @@ class _Context:
         self.unknown = False
 
 
-Setter = "Callable[[Any, Any, _Context], None]"
-
-
 def _show(value: Any) -> str:
     if isinstance(value, dict):
         return "an object"
@@ -86,19 +84,19 @@ def _int(value: Any, size: str) -> int:
     limit = _RANGES[size]
     if not -limit <= value < limit:
         raise WrongTypeError(value, f"it does not fit into {size}")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _string(value: Any) -> str:
     if value.__class__ is not str:
         raise WrongTypeError(value, "it must be a string")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _bool(value: Any) -> bool:
     if value.__class__ is not bool:
         raise WrongTypeError(value, "it must be true or false")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _double(value: Any) -> float:
@@ -200,8 +198,8 @@ _DECODERS: dict[str, Any] = {}
 
 def decoder_of(descriptor: Descriptor) -> Callable[[Any, Any, _Context], None]:
     """Return the function that fills a message of a type from a JSON value, compiled at first use."""
-    found = _DECODERS.get(descriptor.full_name)
-    return found if found is not None else _make(descriptor)
+    found: Callable[[Any, Any, _Context], None] = _DECODERS.get(descriptor.full_name) or _make(descriptor)
+    return found
 
 
 def _make(descriptor: Descriptor) -> Any:
@@ -295,7 +293,7 @@ def _single(info: FieldInfo) -> Any:
     if info.message is None:
         names: dict[str, Any] = {"read": _SCALARS[info.scalar]}
         body = _FAST.get(info.scalar, "    {target} = read(v)")
-        if info.name.isidentifier() and not _is_keyword(info.name):
+        if not iskeyword(info.name):
             exec(f"def set_{info.name}(m, v, c):\n" + body.format(target=f"m.{info.name}"), names)
             return names[f"set_{info.name}"]
         read, name = names["read"], info.name
@@ -309,12 +307,6 @@ def _single(info: FieldInfo) -> Any:
         inner(nested, value, context)
 
     return setter
-
-
-def _is_keyword(name: str) -> bool:
-    import keyword
-
-    return keyword.iskeyword(name)
 
 
 def _repeated(info: FieldInfo) -> Any:
@@ -404,13 +396,18 @@ def from_json(
     type (naming its path), for text that is no JSON or too deep, and for a ``kind`` or ``apiVersion`` of another type.
     """
     value: Any = data
+    duplicated = False
     if isinstance(data, str):
-        value = text.parse(data.encode("utf-8", "surrogatepass"), duplicates=validation != "Ignore")
-    elif isinstance(data, (bytes, bytearray, memoryview)):
-        value = text.parse(bytes(data), duplicates=validation != "Ignore")
+        value, duplicated = text.parse(data.encode("utf-8", "surrogatepass"), duplicates=validation != "Ignore")
+    elif isinstance(data, bytes):
+        value, duplicated = text.parse(data, duplicates=validation != "Ignore")
     if not isinstance(value, dict):
         raise BadRequestError(f"an object is wanted, not {_show(value)}")
-    descriptor = message_class.DESCRIPTOR
+    return _read(value, message_class, validation, duplicated=duplicated)
+
+
+def _read(value: dict[str, Any], message_class: type[M], validation: Validation, *, duplicated: bool) -> Decoded[M]:
+    descriptor = schema.descriptor_of(message_class)
     _check_type(value, descriptor)
     message = message_class()
     context = _Context()
@@ -424,7 +421,7 @@ def from_json(
         text.check_depth(value)
         raise BadRequestError(f"the object holds what JSON cannot express: {error}") from error
     found: list[FieldIssue] = []
-    if validation != "Ignore" and not (isinstance(data, dict) and not context.unknown):
+    if validation != "Ignore" and (duplicated or context.unknown):
         found = issues.find(value, descriptor)
     if found and validation == "Strict":
         raise issues.strict_error(found)
@@ -451,7 +448,10 @@ def read_object(data: dict[str, Any] | bytes, *, validation: Validation = "Warn"
 
     Raises BadRequestError when they are missing or name no kind that the schema knows.
     """
-    value: Any = text.parse(data, duplicates=validation != "Ignore") if isinstance(data, bytes) else data
+    value: Any = data
+    duplicated = False
+    if isinstance(data, bytes):
+        value, duplicated = text.parse(data, duplicates=validation != "Ignore")
     if not isinstance(value, dict):
         raise BadRequestError(f"an object is wanted, not {_show(value)}")
     api_version, kind = value.get("apiVersion"), value.get("kind")
@@ -460,9 +460,4 @@ def read_object(data: dict[str, Any] | bytes, *, validation: Validation = "Warn"
     known = kinds.by_kind(api_version, kind)
     if known is None:
         raise BadRequestError(f'no kind "{kind}" is known in version "{api_version}"')
-    decoded = from_json(value, known.message, validation="Ignore")
-    if validation != "Ignore":
-        decoded.issues = issues.find(value, known.message.DESCRIPTOR)
-        if decoded.issues and validation == "Strict":
-            raise issues.strict_error(decoded.issues)
-    return decoded
+    return _read(value, known.message, validation, duplicated=duplicated)

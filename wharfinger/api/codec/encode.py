@@ -11,6 +11,7 @@ not a pointer never counts as zero; without ``omitempty`` an absent pointer, lis
 from __future__ import annotations
 
 from base64 import b64encode
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
-
-Encoder = "Callable[[Any], Any]"
 
 
 def _time(message: Any) -> str | None:
@@ -117,14 +116,15 @@ class _Family:
         if form == schema.SCHEMA_OR_STRING_ARRAY:
             nested = self._lazy(info.fields[0])
             return lambda m: list(m.property) or (nested(m.schema) if m.HasField("schema") else None)
-        return {
+        forms: dict[int, Callable[[Any], Any]] = {
             schema.TIME: _time,
             schema.MICRO_TIME: _micro_time,
             schema.DURATION: _duration,
             schema.QUANTITY: _quantity,
             schema.INT_OR_STRING: _int_or_string,
             schema.RAW_JSON: self._raw,
-        }.get(form)
+        }
+        return forms.get(form)
 
     def _lazy(self, field: FieldInfo) -> Callable[[Any], Any]:
         descriptor = field.message
@@ -144,7 +144,7 @@ class _Family:
         return encoder
 
     def _statement(self, field: FieldInfo, names: dict[str, Any]) -> list[str]:
-        read = f"m.{field.name}" if not _reserved(field.name) else f"getattr(m, {field.name!r})"
+        read = f"m.{field.name}" if not iskeyword(field.name) else f"getattr(m, {field.name!r})"
         put = f"d[{field.json!r}] = "
         show = self._value(field, names)
         if field.is_map or field.repeated:
@@ -182,17 +182,8 @@ class _Family:
         if field.message is None:
             return "b64({})" if field.scalar == "bytes" else "{}"
         name = f"e_{field.number}"
-        if schema.form_of(field.message) == schema.OBJECT and field.message.full_name in self._encoders:
-            names[name] = self.of(field.message)
-        else:
-            names[name] = self.of(field.message)
+        names[name] = self.of(field.message)
         return name + "({})"
-
-
-def _reserved(name: str) -> bool:
-    import keyword
-
-    return keyword.iskeyword(name)
 
 
 _PARSED = _Family(_raw_parsed)
@@ -200,7 +191,7 @@ _SPLICED = _Family(_raw_spliced)
 
 
 def _object(family: _Family, message: Message) -> Any:
-    descriptor = message.DESCRIPTOR
+    descriptor = schema.descriptor_of(message)
     body = family.of(descriptor)(message)
     info = info_of(descriptor)
     if info.kind:

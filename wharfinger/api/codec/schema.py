@@ -7,25 +7,26 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import message_factory
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 
 from wharfinger.api import kinds
 from wharfinger.proto import options_pb2
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
-OBJECT = options_pb2.OBJECT
-TIME = options_pb2.TIME
-MICRO_TIME = options_pb2.MICRO_TIME
-DURATION = options_pb2.DURATION
-QUANTITY = options_pb2.QUANTITY
-INT_OR_STRING = options_pb2.INT_OR_STRING
-RAW_JSON = options_pb2.RAW_JSON
-LIST = options_pb2.LIST
-SCHEMA_OR_ARRAY = options_pb2.SCHEMA_OR_ARRAY
-SCHEMA_OR_BOOL = options_pb2.SCHEMA_OR_BOOL
-SCHEMA_OR_STRING_ARRAY = options_pb2.SCHEMA_OR_STRING_ARRAY
+OBJECT: int = options_pb2.OBJECT
+TIME: int = options_pb2.TIME
+MICRO_TIME: int = options_pb2.MICRO_TIME
+DURATION: int = options_pb2.DURATION
+QUANTITY: int = options_pb2.QUANTITY
+INT_OR_STRING: int = options_pb2.INT_OR_STRING
+RAW_JSON: int = options_pb2.RAW_JSON
+LIST: int = options_pb2.LIST
+SCHEMA_OR_ARRAY: int = options_pb2.SCHEMA_OR_ARRAY
+SCHEMA_OR_BOOL: int = options_pb2.SCHEMA_OR_BOOL
+SCHEMA_OR_STRING_ARRAY: int = options_pb2.SCHEMA_OR_STRING_ARRAY
 
 _SCALARS = {
     FieldDescriptor.TYPE_STRING: "string",
@@ -87,6 +88,11 @@ class MessageInfo:
         return _json_fields(self.descriptor)
 
 
+def descriptor_of(message: Message | type[Message]) -> Descriptor:
+    """Return the descriptor of a message; the one place that knows that two stubs disagree about its type."""
+    return message.DESCRIPTOR  # type: ignore[return-value]
+
+
 @cache
 def class_of(descriptor: Descriptor) -> type[Message]:
     """Return the generated class of a message type."""
@@ -96,7 +102,8 @@ def class_of(descriptor: Descriptor) -> type[Message]:
 @cache
 def form_of(descriptor: Descriptor) -> int:
     """Return the JSON form of a message type."""
-    form: int = descriptor.GetOptions().Extensions[options_pb2.json_form]
+    extensions: Any = descriptor.GetOptions().Extensions
+    form: int = extensions[options_pb2.json_form]
     return form
 
 
@@ -109,10 +116,12 @@ def info_of(descriptor: Descriptor) -> MessageInfo:
 
 
 def _field(field: FieldDescriptor) -> FieldInfo:
-    options = field.GetOptions().Extensions[options_pb2.field]
-    repeated = field.is_repeated
-    is_map = repeated and field.message_type is not None and field.message_type.GetOptions().map_entry
-    value = field.message_type.fields_by_name["value"] if is_map else field
+    extensions: Any = field.GetOptions().Extensions
+    options = extensions[options_pb2.field]
+    repeated: bool = field.is_repeated
+    entry = field.message_type if repeated and field.message_type is not None else None
+    is_map = entry is not None and entry.GetOptions().map_entry
+    value = entry.fields_by_name["value"] if is_map and entry is not None else field
     return FieldInfo(
         name=field.name,
         json=field.json_name,

@@ -7,6 +7,7 @@ the very text that came in, no field was lost and there were none. Only other te
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import orjson
@@ -25,8 +26,8 @@ class Duplicated(dict[str, Any]):
     names: tuple[str, ...] = ()
 
 
-def parse(data: bytes, *, duplicates: bool) -> Any:
-    """Read JSON text; objects with duplicate fields are :class:`Duplicated` if those are asked for.
+def parse(data: bytes, *, duplicates: bool) -> tuple[Any, bool]:
+    """Read JSON text; the flag says whether objects in it are :class:`Duplicated`, if that is asked for.
 
     Raises BadRequestError for what is no JSON, is too large or nested too deeply.
     """
@@ -40,8 +41,21 @@ def parse(data: bytes, *, duplicates: bool) -> Any:
     if brackets > MAX_DEPTH:
         check_depth(value)
     if not duplicates or orjson.dumps(value) == data.strip():
-        return value
-    return json.loads(data, object_pairs_hook=_collect)
+        return value, False
+    found: list[Duplicated] = []
+
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) == len(pairs):
+            return made
+        marked = Duplicated(made)
+        counts = Counter(name for name, _ in pairs)
+        marked.names = tuple(name for name, count in counts.items() if count > 1)
+        found.append(marked)
+        return marked
+
+    again = json.loads(data, object_pairs_hook=collect)
+    return (again, True) if found else (value, False)
 
 
 def _reason(data: bytes, error: orjson.JSONDecodeError) -> str:
@@ -50,16 +64,6 @@ def _reason(data: bytes, error: orjson.JSONDecodeError) -> str:
     except UnicodeDecodeError as wrong:
         return f"byte {wrong.start} is not UTF-8"
     return str(error)
-
-
-def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) == len(pairs):
-        return made
-    marked = Duplicated(made)
-    seen: set[str] = set()
-    marked.names = tuple(dict.fromkeys(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
-    return marked
 
 
 def check_depth(value: Any) -> None:
