@@ -1,0 +1,239 @@
+"""Verdicts and scores of one kind of pod over all nodes, kept current row by row.
+
+Building it costs a pass over all nodes for each plugin. From then on :meth:`ClassState.sync` looks into the node table's
+journal and computes only the rows that changed, and of those only the plugins that read what changed: after a
+placement that is one row of the resource plugins. So a decision costs the same few numpy calls on one row, plus one
+search for the highest total, whatever the number of nodes.
+
+Normalised scores depend on all feasible nodes at once, but only through their bounds (usually the maximum). The whole
+column is scaled again only when the bounds have moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.scheduler.framework import Aspect, Bools, Filter, Ints, Refusal, Rows, Score
+from controlplane.scheduler.history import Delta, History
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from controlplane.scheduler.nodetable import NodeTable
+    from controlplane.scheduler.podinfo import PodClass
+    from controlplane.scheduler.profile import Profile
+
+INFEASIBLE = -1
+"""Total of a node that cannot take the pod."""
+
+_REBUILD_SHARE = 4
+"""With more than one in so many rows changed, everything is computed again."""
+
+
+class FilterColumn:
+    """One filter and its codes."""
+
+    __slots__ = ("codes", "filter")
+
+    def __init__(self, filter_: Filter) -> None:
+        self.filter = filter_
+        self.codes: NDArray[np.int32] = np.zeros(0, np.int32)
+
+
+class ScoreColumn:
+    """One score, raw and normalised."""
+
+    __slots__ = ("bounds", "raw", "scaled", "score", "stamp", "uniform", "weight")
+
+    def __init__(self, score: Score, weight: int) -> None:
+        self.score = score
+        self.weight = weight
+        self.raw: Ints = np.zeros(0, np.int64)
+        self.scaled: Ints = self.raw
+        self.bounds: Hashable = None
+        self.stamp = -1
+        self.uniform = False
+        """All rows have the same raw score, so that bounds do not depend on which are feasible."""
+
+
+class ClassState:
+    """All that is known of one kind of pod and every node."""
+
+    def __init__(self, profile: Profile, pod: PodClass, table: NodeTable) -> None:
+        self.profile = profile
+        self.pod = pod
+        self.table = table
+        self.refusal: Refusal | None = None
+        """Set when a plugin refuses the pods as such, whatever the node."""
+        self.filters: list[FilterColumn] = []
+        self.scores: list[ScoreColumn] = []
+        self.feasible: Bools = np.zeros(0, np.bool_)
+        self.feasible_count = 0
+        self.total: Ints = np.zeros(0, np.int64)
+        self.verdicts = 0
+        """Changes whenever the feasible nodes do."""
+        self.position = -1
+        """Up to where in the table's journal this is current."""
+        self.history = History()
+        self._layout = -1
+
+    def sync(self) -> None:
+        """Take in what has changed in the table."""
+        table = self.table
+        if self.position == table.position and self._layout == table.layout:
+            return
+        changes = None
+        if self._layout == table.layout:
+            changes = table.changes_since(self.position)
+            if changes is not None and len(changes) * _REBUILD_SHARE > table.size and len(changes) > 16:
+                changes = None
+        if changes is None:
+            self._build()
+        else:
+            self._update(changes)
+        self.position = table.position
+
+    # -- everything
+
+    def _build(self) -> None:
+        table = self.table
+        self.refusal = None
+        self.filters = []
+        for plugin in self.profile.filters:
+            prepared = plugin.prepare_filter(self.pod, table)
+            if isinstance(prepared, Refusal):
+                self.refusal = self.refusal or prepared
+            elif prepared is not None:
+                self.filters.append(FilterColumn(prepared))
+        self.scores = []
+        for scorer, weight in self.profile.scores:
+            score = scorer.prepare_score(self.pod, table)
+            if score is not None:
+                self.scores.append(ScoreColumn(score, weight))
+        self._layout = table.layout  # preparing may have added resources
+        every = slice(None)
+        feasible = np.zeros_like(table.alive) if self.refusal else table.alive.copy()
+        for column in self.filters:
+            column.codes = column.filter.codes(every)
+            feasible &= column.codes == 0
+        self.feasible = feasible
+        self.feasible_count = int(np.count_nonzero(feasible))
+        self.verdicts += 1
+        for scored in self.scores:
+            self._score_all(scored)
+        self._scale_all()
+        self.history.restart(table.position)
+
+    def _score_all(self, scored: ScoreColumn) -> None:
+        scored.stamp = scored.score.stamp()
+        scored.raw = scored.score.raw(slice(None))
+        alive = scored.raw[self.table.alive]
+        scored.uniform = bool(len(alive)) and bool((alive == alive[0]).all())
+
+    def _scale_all(self) -> None:
+        feasible = self.feasible
+        total = np.zeros(self.table.size, np.int64)
+        for scored in self.scores:
+            scored.bounds = scored.score.bounds(scored.raw[feasible])
+            scored.scaled = scored.score.scale(scored.raw, scored.bounds)
+            total += scored.weight * scored.scaled
+        self.total = np.where(feasible, total, INFEASIBLE)
+
+    # -- a few rows
+
+    def _update(self, changes: list[tuple[int, Aspect]]) -> None:
+        self.history.begin(self)
+        rows, aspects = _rows_of(changes)
+        delta = Delta(self.table.position, rows)
+        feasible = self._filter_rows(rows, aspects, delta)
+        check = self._take_feasible(rows, feasible)
+        rescale = self._score_rows(rows, aspects, delta)
+        self.history.add(delta)
+        if rescale or (check and self._bounds_moved()):
+            self._scale_all()
+            return
+        total = np.zeros(len(feasible), np.int64)
+        for scored in self.scores:
+            total += scored.weight * scored.scaled[rows]
+        self.total[rows] = np.where(feasible, total, INFEASIBLE)
+
+    def _filter_rows(self, rows: Rows, aspects: Aspect, delta: Delta) -> Bools:
+        feasible: Bools = self.table.alive[rows]
+        if aspects & Aspect.EXISTENCE:
+            delta.alive = feasible.copy()
+        for index, column in enumerate(self.filters):
+            if aspects & (column.filter.reads | Aspect.EXISTENCE):
+                codes = column.filter.codes(rows)
+                column.codes[rows] = codes
+                delta.codes.append((index, codes if codes.base is None else codes.copy()))
+            else:
+                codes = column.codes[rows]
+            feasible = feasible & (codes == 0)
+        return np.zeros_like(feasible) if self.refusal else feasible
+
+    def _take_feasible(self, rows: Rows, feasible: Bools) -> bool:
+        """Take over which of the rows are feasible; returns whether that may move the bounds of a score."""
+        before = self.feasible[rows]
+        if not (feasible != before).any():
+            return False
+        count = self.feasible_count
+        self.feasible_count += int(np.count_nonzero(feasible)) - int(np.count_nonzero(before))
+        self.feasible[rows] = feasible
+        self.verdicts += 1
+        crossed = (count == 0) != (self.feasible_count == 0)
+        return any(scored.bounds is not None and (crossed or not scored.uniform) for scored in self.scores)
+
+    def _score_rows(self, rows: Rows, aspects: Aspect, delta: Delta) -> bool:
+        """Score the rows again; returns whether normalising has to begin anew."""
+        rescale = False
+        for index, scored in enumerate(self.scores):
+            score = scored.score
+            if scored.stamp != score.stamp():
+                before = scored.raw
+                self._score_all(scored)
+                delta.whole.append((index, scored.raw.copy()))
+                rescale = rescale or not np.array_equal(before, scored.raw)
+            elif aspects & (score.reads | Aspect.EXISTENCE):
+                raw = score.raw(rows)
+                delta.raw.append((index, raw if raw.base is None else raw.copy()))
+                if scored.bounds is None:
+                    scored.raw[rows] = raw
+                    scored.scaled[rows] = score.scale(raw, None)
+                elif (raw != scored.raw[rows]).any():
+                    scored.raw[rows] = raw
+                    scored.uniform = False
+                    rescale = True
+        return rescale
+
+    def _bounds_moved(self) -> bool:
+        moved = False
+        for scored in self.scores:
+            bounds = scored.score.bounds(scored.raw[self.feasible])
+            moved = moved or bounds != scored.bounds
+        return moved
+
+    # -- reading
+
+    def best(self) -> Ints:
+        """Return the rows with the highest total; empty when no node is feasible."""
+        if self.feasible_count == 0:
+            return np.zeros(0, np.intp)
+        top = self.total.max()
+        return np.flatnonzero(self.total == top)
+
+
+def _rows_of(changes: Iterable[tuple[int, Aspect]]) -> tuple[Rows, Aspect]:
+    """Return the rows that changed, each once, and all that changed in any of them."""
+    aspects = Aspect(0)
+    unique: set[int] = set()
+    for row, aspect in changes:
+        unique.add(row)
+        aspects |= aspect
+    if len(unique) == 1:
+        row = unique.pop()
+        return slice(row, row + 1), aspects
+    return np.fromiter(unique, np.intp, len(unique)), aspects

@@ -1,0 +1,231 @@
+"""Compare this engine with recorded decisions of the real kube-scheduler, and say where they differ.
+
+``python -m controlplane.scheduler.evaluate check FILE…`` reads files of cases (JSON lines, plain or gzip: nodes, pods,
+one pod to place, what was decided) and ends with ``N passed, M failed``. ``--only-known`` leaves out what needs plugins
+that are not built yet, and says how many cases that were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from controlplane.scheduler.classstate import ClassState
+from controlplane.scheduler.framework import Refusal
+from controlplane.scheduler.nodetable import NodeTable
+from controlplane.scheduler.plugins import REGISTRY
+from controlplane.scheduler.podinfo import TERMINAL, PodTable
+from controlplane.scheduler.profile import DEFAULT_PLUGINS, Enabled, Profile
+from wharfinger.api import codec
+from wharfinger.api.types import core
+
+_WITHOUT_EFFECT = frozenset(
+    {
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
+        "DynamicResources",
+        "NodeDeclaredFeatures",
+    }
+)
+"""Plugins of the recordings that no case exercises: they pass every node and score 0."""
+
+
+def read_cases(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the cases of a file."""
+    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+    with opened as lines:
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+
+
+def profile_of(config: Mapping[str, Any] | None) -> Profile:
+    """Build the profile of a case from its KubeSchedulerConfiguration."""
+    entry = (config or {}).get("profiles", [{}])[0]
+    weights = {plugin.name: plugin.weight for plugin in DEFAULT_PLUGINS}
+    plugins = entry.get("plugins") or {}
+    removed = {item["name"] for item in (plugins.get("multiPoint") or {}).get("disabled", [])}
+    score = plugins.get("score") or {}
+    unscored = {item["name"] for item in score.get("disabled", [])}
+    for item in score.get("enabled", []):
+        weights[item["name"]] = item.get("weight", 1)
+    enabled = tuple(
+        Enabled(plugin.name, 0 if plugin.name in unscored else weights[plugin.name])
+        for plugin in DEFAULT_PLUGINS
+        if plugin.name not in removed
+    )
+    arguments = {item["name"]: item["args"] for item in entry.get("pluginConfig") or [] if item["name"] in REGISTRY}
+    return Profile(enabled=enabled, arguments=arguments)
+
+
+class Outcome:
+    """What this engine makes of a case."""
+
+    def __init__(self, case: Mapping[str, Any]) -> None:
+        self.profile = profile_of(case.get("config"))
+        self.table = NodeTable()
+        pods = PodTable(self.profile.plugins)
+        for node in case["nodes"]:
+            self.table.set_node(codec.from_json(node, core.Node).message)
+        for data in case["pods"]:
+            pod = codec.from_json(data, core.Pod).message
+            if pod.spec.nodeName and pod.status.phase not in TERMINAL:
+                self.table.place(f"{pod.metadata.namespace}/{pod.metadata.name}", pod.spec.nodeName, pods.usage(pod))
+        self.info = pods.info(codec.from_json(case["pod"], core.Pod).message)
+        self.state = ClassState(self.profile, self.info.cls, self.table)
+        self.state.sync()
+        self.names = list(self.table.rows)
+
+    def refusals(self) -> dict[str, dict[str, Refusal]]:
+        """Return plugin -> node -> refusal, each plugin alone."""
+        result: dict[str, dict[str, Refusal]] = {}
+        for column in self.state.filters:
+            codes = column.codes
+            result[column.filter.plugin] = {
+                name: column.filter.refusal(int(codes[row])) for name, row in self.table.rows.items() if codes[row]
+            }
+        return result
+
+    def feasible(self) -> list[str]:
+        """Return the sorted names of nodes that pass everything."""
+        return sorted(name for name, row in self.table.rows.items() if self.state.feasible[row])
+
+
+def compare(case: Mapping[str, Any]) -> list[str]:
+    """Return how the engine differs from what was recorded; empty when it agrees."""
+    expect = case["expect"]
+    outcome = Outcome(case)
+    problems = _compare_gates(expect, outcome)
+    problems += _compare_filters(expect, outcome)
+    missing = _needs(expect)
+    if not missing:
+        if "feasible" in expect and sorted(expect["feasible"] or []) != outcome.feasible():
+            problems.append(f"feasible: {outcome.feasible()}, recorded {expect['feasible']}")
+        problems += _compare_scores(expect, outcome)
+    return problems
+
+
+def needs(case: Mapping[str, Any]) -> set[str]:
+    """Return the plugins that decide something in the case and are not built here."""
+    return _needs(case["expect"])
+
+
+def _needs(expect: Mapping[str, Any]) -> set[str]:
+    missing = set()
+    for name, verdict in (expect.get("filters") or {}).items():
+        if name in REGISTRY or name in _WITHOUT_EFFECT:
+            continue
+        if verdict.get("nodes") or (verdict.get("preFilter") or {}).get("code") not in (None, "Skip", "Success"):
+            missing.add(name)
+    for name, score in (expect.get("scores") or {}).items():
+        if name not in REGISTRY and name not in _WITHOUT_EFFECT and score.get("preScore") != "Skip":
+            missing.add(name)
+    if expect.get("preemption"):
+        missing.discard("DefaultPreemption")
+    return missing
+
+
+def _compare_gates(expect: Mapping[str, Any], outcome: Outcome) -> list[str]:
+    gate = outcome.profile.gate(outcome.info)
+    recorded = set(expect.get("preEnqueue") or {}) & set(REGISTRY)
+    ours = {gate.plugin} if gate else set()
+    return [] if ours == recorded else [f"preEnqueue: {ours or 'none'}, recorded {recorded or 'none'}"]
+
+
+def _compare_filters(expect: Mapping[str, Any], outcome: Outcome) -> list[str]:
+    problems = []
+    ours = outcome.refusals()
+    whole = outcome.state.refusal
+    for plugin, verdict in (expect.get("filters") or {}).items():
+        if plugin not in REGISTRY:
+            continue
+        before = (verdict.get("preFilter") or {}).get("code", "Success")
+        if before not in ("Success", "Skip"):
+            if whole is None or whole.plugin != plugin or whole.code.value != before:
+                problems.append(f"{plugin}: {whole}, recorded {before} for the pod as a whole")
+            continue
+        recorded = {
+            node: (entry["code"], sorted(entry["reasons"])) for node, entry in (verdict.get("nodes") or {}).items()
+        }
+        found = {node: (refusal.code.value, sorted(refusal.reasons)) for node, refusal in ours.get(plugin, {}).items()}
+        if found != recorded:
+            nodes = sorted(node for node in found.keys() | recorded.keys() if found.get(node) != recorded.get(node))
+            shown = "; ".join(f"{node}: {found.get(node)}, recorded {recorded.get(node)}" for node in nodes[:3])
+            problems.append(f"{plugin}: {shown}")
+    return problems
+
+
+def _compare_scores(expect: Mapping[str, Any], outcome: Outcome) -> list[str]:
+    problems = []
+    rows = outcome.table.rows
+    state = outcome.state
+    ours = {scored.score.plugin: scored for scored in state.scores}
+    for plugin, recorded in (expect.get("scores") or {}).items():
+        if plugin not in REGISTRY:
+            continue
+        scored = ours.get(plugin)
+        if recorded.get("preScore") == "Skip":
+            if scored is not None and scored.scaled[state.feasible].any():
+                problems.append(f"{plugin}: scores, recorded nothing to say")
+            continue
+        if scored is None:
+            if any(recorded["raw"].values()) or any(recorded["normalized"].values()):
+                problems.append(f"{plugin}: no scores, recorded {recorded}")
+            continue
+        for field, values in (("raw", scored.raw), ("normalized", scored.scaled)):
+            found = {node: int(values[rows[node]]) for node in recorded[field]}
+            if found != recorded[field]:
+                wrong = {
+                    node: (found[node], recorded[field][node]) for node in found if found[node] != recorded[field][node]
+                }
+                problems.append(f"{plugin} {field} (ours, recorded): {wrong}")
+    total = expect.get("total")
+    if total:
+        found = {node: int(state.total[rows[node]]) for node in total}
+        if found != total:
+            problems.append(f"total: {found}, recorded {total}")
+        best = sorted(name for name, row in rows.items() if row in set(np.asarray(state.best()).tolist()))
+        if expect.get("best") and best != sorted(expect["best"]):
+            problems.append(f"best: {best}, recorded {expect['best']}")
+    return problems
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m controlplane.scheduler.evaluate", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    check = commands.add_parser("check", help="compare with recorded decisions")
+    check.add_argument("--only-known", action="store_true", help="leave out cases that need plugins not built yet")
+    check.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    passed = failed = left_out = 0
+    for path in options.files:
+        for case in read_cases(path):
+            missing = needs(case)
+            if missing and options.only_known:
+                left_out += 1
+                continue
+            problems = compare(case)
+            if missing:
+                problems.append(f"needs {', '.join(sorted(missing))}: not built yet")
+            passed += not problems
+            failed += bool(problems)
+            for problem in problems:
+                print(f"{case['name']}: {problem}")
+    if left_out:
+        print(f"{left_out} left out: they need plugins that are not built yet")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""How verdicts and scores of a kind of pod have changed: to explain a placement as it was decided.
+
+Each update of a :class:`~controlplane.scheduler.classstate.ClassState` yields small arrays anyway; keeping the latest
+few hundred of them beside a starting point costs next to nothing, and lets the arrays of any recent decision be
+put together again when somebody asks why a pod is where it is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.scheduler.framework import Bools, Ints, Rows
+
+if TYPE_CHECKING:
+    from controlplane.scheduler.classstate import ClassState
+
+KEPT = 512
+"""Updates that are kept for each kind of pod, at most; twice as many for a moment."""
+
+
+class Delta:
+    """One update: the rows, and what was computed again for them."""
+
+    __slots__ = ("alive", "codes", "position", "raw", "rows", "whole")
+
+    def __init__(self, position: int, rows: Rows) -> None:
+        self.position = position
+        """Position in the node table's journal after it."""
+        self.rows = rows
+        self.alive: Bools | None = None
+        """Set when nodes came or went."""
+        self.codes: list[tuple[int, NDArray[np.int32]]] = []
+        """Index of a filter, its codes for the rows."""
+        self.raw: list[tuple[int, Ints]] = []
+        """Index of a score, its raw scores for the rows."""
+        self.whole: list[tuple[int, Ints]] = []
+        """Index of a score, a copy of its raw scores for all rows."""
+
+
+class Picture:
+    """Codes and raw scores over all rows at one moment."""
+
+    __slots__ = ("alive", "codes", "raw")
+
+    def __init__(self, codes: list[NDArray[np.int32]], raw: list[Ints], alive: Bools) -> None:
+        self.codes = codes
+        self.raw = raw
+        self.alive = alive
+
+    def copy(self) -> Picture:
+        """Return an independent copy."""
+        return Picture([array.copy() for array in self.codes], [array.copy() for array in self.raw], self.alive.copy())
+
+    def apply(self, delta: Delta) -> None:
+        """Move on by one update."""
+        if delta.alive is not None:
+            self.alive[delta.rows] = delta.alive
+        for index, codes in delta.codes:
+            self.codes[index][delta.rows] = codes
+        for index, raw in delta.whole:
+            self.raw[index] = raw.copy()
+        for index, raw in delta.raw:
+            self.raw[index][delta.rows] = raw
+
+
+class History:
+    """A starting point and the updates since."""
+
+    def __init__(self) -> None:
+        self._start: Picture | None = None
+        self._position = 0
+        self._deltas: deque[Delta] = deque()
+
+    def restart(self, position: int) -> None:
+        """Begin anew at a position: everything was computed again."""
+        self._deltas.clear()
+        self._start = None  # taken with the first update, so that kinds seen once cost nothing
+        self._position = position
+
+    def begin(self, state: ClassState) -> None:
+        """Take the starting point, unless there is one; to be called before each update."""
+        if self._start is None:
+            self._start = picture_of(state)
+
+    def add(self, delta: Delta) -> None:
+        """Note an update that has just been made."""
+        self._deltas.append(delta)
+        if len(self._deltas) >= 2 * KEPT and self._start is not None:
+            for _ in range(KEPT):
+                oldest = self._deltas.popleft()
+                self._start.apply(oldest)
+                self._position = oldest.position
+
+    def at(self, position: int, state: ClassState) -> Picture | None:
+        """Return the arrays as they were at a position of the journal; None when that is too long ago."""
+        if position < self._position:
+            return None
+        picture = picture_of(state) if self._start is None else self._start.copy()
+        for delta in self._deltas:
+            if delta.position > position:
+                break
+            picture.apply(delta)
+        return picture
+
+
+def picture_of(state: ClassState) -> Picture:
+    """Copy the arrays as they are now."""
+    return Picture(
+        [column.codes.copy() for column in state.filters],
+        [scored.raw.copy() for scored in state.scores],
+        state.table.alive.copy(),
+    )

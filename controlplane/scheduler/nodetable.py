@@ -1,0 +1,387 @@
+"""All nodes as numpy columns, one row a node, changed row by row as events come.
+
+Plugins read columns; nothing here decides anything. What makes it fast:
+
+* Every resource name is interned to a row of the arrays `allocatable` and `requested` (resources x nodes), so a
+  resource's amounts over all nodes lie side by side in memory.
+* Sets of taints are interned: a column holds the number of the set, and a plugin looks at each *set* once.
+* A label key becomes a column of interned values when a plugin first asks for it, and is kept current from then on.
+  Predicates on labels are answered for each distinct value, then looked up for all nodes.
+* Each change is noted in a journal as (row, aspects). Whoever has computed something from the columns remembers
+  a position in it, and later computes just the rows changed since. Rows of removed nodes are used again.
+
+Pods are counted even when their node is not known (yet): the sums are there when the node comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.scheduler import requests
+from controlplane.scheduler.framework import Aspect, Bools, Ints, Rows
+from controlplane.scheduler.podinfo import HostPort, Usage
+from wharfinger.api.types import core
+
+CPU, MEMORY, PODS, STORAGE = range(4)
+"""Rows of the resource arrays that always exist; pods is counted like a resource of which each pod needs one."""
+_FIXED = ("cpu", "memory", "pods", "ephemeral-storage")
+
+_JOURNAL = 8192
+_SMALLEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint, without the time at which it was added."""
+
+    key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+class LabelColumn:
+    """The values of one label over all rows, interned; number 0 means that the node has no such label."""
+
+    def __init__(self, key: str, size: int) -> None:
+        self.key = key
+        self.ids: NDArray[np.int32] = np.zeros(size, np.int32)
+        self.values: list[str | None] = [None]
+        self._numbers: dict[str | None, int] = {None: 0}
+
+    def number(self, value: str | None) -> int:
+        """Return the number of a value, a new one if need be."""
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return number
+
+    def where(self, predicate: Predicate, rows: Rows) -> Bools:
+        """Return for each of the rows whether its value (None: no such label) meets the predicate."""
+        return predicate.over(self.values)[self.ids[rows]]
+
+
+class Predicate:
+    """A test of label values that remembers its answers for the values that it has seen."""
+
+    def __init__(self, test: Callable[[str | None], bool]) -> None:
+        self._test = test
+        self._answers: Bools = np.zeros(0, np.bool_)
+
+    def over(self, values: list[str | None]) -> Bools:
+        """Return the answer for each value of a column; the list may have grown since the last call."""
+        known = len(self._answers)
+        if known < len(values):
+            more = np.fromiter(map(self._test, values[known:]), np.bool_, len(values) - known)
+            self._answers = np.concatenate((self._answers, more))
+        return self._answers
+
+
+class Image:
+    """An image that some nodes have."""
+
+    __slots__ = ("rows", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        """In bytes, as the first node reported it."""
+        self.rows: set[int] = set()
+
+
+class NodeTable:
+    """The columns and the journal of their changes."""
+
+    def __init__(self) -> None:
+        size = _SMALLEST
+        self.rows: dict[str, int] = {}
+        """Name of a node -> its row."""
+        self.names: list[str | None] = [None] * size
+        """Row -> name, None for a row that is free."""
+        self.nodes: list[core.Node | None] = [None] * size
+        self.resources: dict[str, int] = {name: index for index, name in enumerate(_FIXED)}
+        """Resource name -> row of `allocatable` and `requested`."""
+        self.resource_names: list[str] = list(_FIXED)
+        self.alive: Bools = np.zeros(size, np.bool_)
+        self.allocatable: Ints = np.zeros((len(_FIXED), size), np.int64)
+        """Amounts that pods may have, resources x rows; cpu in thousandths."""
+        self.requested: Ints = np.zeros((len(_FIXED), size), np.int64)
+        """Sums over the pods placed."""
+        self.nonzero: Ints = np.zeros((2, size), np.int64)
+        """Sums of cpu and memory with the defaults for scores."""
+        self.unschedulable: Bools = np.zeros(size, np.bool_)
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.taints: NDArray[np.int32] = np.zeros(size, np.int32)
+        """Numbers into `taint_sets`."""
+        self.images: dict[str, Image] = {}
+        self.images_stamp = 0
+        """Changes whenever an image or a node comes or goes."""
+        self.layout = 0
+        """Changes when rows or resources were added, so that arrays computed before have the wrong shape."""
+        self.position = 0
+        """How many changes there have been."""
+        self.ports: dict[tuple[str, int], dict[int, dict[str, int]]] = {}
+        """(Protocol, port) -> row -> address -> how many pods claim it; the empty address means all."""
+        self.placed: dict[str, tuple[str, Usage]] = {}
+        """Key of a pod -> its node and what it takes there."""
+        self._by_node: dict[str, dict[str, Usage]] = {}
+        self._journal: list[tuple[int, Aspect]] = []
+        self._free: list[int] = list(range(size - 1, -1, -1))
+        self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
+        self._labels: dict[str, LabelColumn] = {}
+        self._vectors: dict[int, tuple[Usage, int, Ints]] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def size(self) -> int:
+        """How many rows the columns have, free ones included."""
+        return len(self.names)
+
+    def pods_on(self, node: str) -> dict[str, Usage]:
+        """Return the pods placed on a node (known or not) by key."""
+        return self._by_node.get(node, {})
+
+    # -- changes of nodes ------------------------------------------------------------------------------------------
+
+    def set_node(self, node: core.Node) -> Aspect:
+        """Add a node or take over what is new of it; returns what changed (nothing for a mere heartbeat)."""
+        name = node.metadata.name
+        row = self.rows.get(name)
+        changed = Aspect(0)
+        if row is None:
+            row = self._new_row(name)
+            changed |= Aspect.EXISTENCE
+        old = self.nodes[row]
+        self.nodes[row] = node
+        changed |= self._set_allocatable(row, node)
+        changed |= self._set_taints(row, node)
+        if old is None or old.metadata.labels != node.metadata.labels:
+            for key, column in self._labels.items():
+                column.ids[row] = column.number(node.metadata.labels.get(key))
+            changed |= Aspect.LABELS
+        if (list(old.status.images) if old else []) != list(node.status.images):
+            self._forget_images(row, old)
+            self._note_images(row, node)
+            changed |= Aspect.IMAGES
+        if changed:
+            self._note(row, changed)
+        return changed
+
+    def remove_node(self, name: str) -> bool:
+        """Forget a node; its pods stay counted for when it comes back."""
+        row = self.rows.pop(name, None)
+        if row is None:
+            return False
+        self._forget_images(row, self.nodes[row])
+        self.images_stamp += 1
+        self._claim_ports(row, self.pods_on(name).values(), -1)
+        self.names[row] = None
+        self.nodes[row] = None
+        self.alive[row] = False
+        self.allocatable[:, row] = 0
+        self.requested[:, row] = 0
+        self.nonzero[:, row] = 0
+        self.unschedulable[row] = False
+        self.taints[row] = 0
+        for column in self._labels.values():
+            column.ids[row] = 0
+        self._free.append(row)
+        self._note(row, Aspect.EXISTENCE)
+        return True
+
+    def _new_row(self, name: str) -> int:
+        if not self._free:
+            self._grow()
+        row = self._free.pop()
+        self.rows[name] = row
+        self.names[row] = name
+        self.alive[row] = True
+        self.images_stamp += 1
+        pods = self.pods_on(name)
+        for usage in pods.values():
+            self._count(row, usage, 1)
+        self._claim_ports(row, pods.values(), 1)
+        return row
+
+    def _grow(self) -> None:
+        old = self.size
+        more = old
+        self.names += [None] * more
+        self.nodes += [None] * more
+        self.alive = np.concatenate((self.alive, np.zeros(more, np.bool_)))
+        self.unschedulable = np.concatenate((self.unschedulable, np.zeros(more, np.bool_)))
+        self.taints = np.concatenate((self.taints, np.zeros(more, np.int32)))
+        self.allocatable = np.concatenate((self.allocatable, np.zeros((len(self.resources), more), np.int64)), axis=1)
+        self.requested = np.concatenate((self.requested, np.zeros((len(self.resources), more), np.int64)), axis=1)
+        self.nonzero = np.concatenate((self.nonzero, np.zeros((2, more), np.int64)), axis=1)
+        for column in self._labels.values():
+            column.ids = np.concatenate((column.ids, np.zeros(more, np.int32)))
+        self._free = list(range(old + more - 1, old - 1, -1))
+        self.layout += 1
+
+    def _set_allocatable(self, row: int, node: core.Node) -> Aspect:
+        offered = requests.amounts(node.status.allocatable)
+        numbers = [self.resource(name) for name in offered]
+        values = np.zeros(len(self.resources), np.int64)
+        values[numbers] = list(offered.values())
+        if (values == self.allocatable[:, row]).all():
+            return Aspect(0)
+        self.allocatable[:, row] = values
+        return Aspect.ALLOCATABLE
+
+    def _set_taints(self, row: int, node: core.Node) -> Aspect:
+        taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints)
+        number = self._taint_numbers.get(taints)
+        if number is None:
+            number = self._taint_numbers[taints] = len(self.taint_sets)
+            self.taint_sets.append(taints)
+        cordoned = node.spec.unschedulable
+        if self.taints[row] == number and self.unschedulable[row] == cordoned:
+            return Aspect(0)
+        self.taints[row] = number
+        self.unschedulable[row] = cordoned
+        return Aspect.TAINTS
+
+    def _note_images(self, row: int, node: core.Node) -> None:
+        for entry in node.status.images:
+            for name in entry.names:
+                image = self.images.get(name)
+                if image is None:
+                    image = self.images[name] = Image(entry.sizeBytes)
+                image.rows.add(row)
+        self.images_stamp += 1
+
+    def _forget_images(self, row: int, node: core.Node | None) -> None:
+        for entry in node.status.images if node else ():
+            for name in entry.names:
+                image = self.images.get(name)
+                if image is not None:
+                    image.rows.discard(row)
+                    if not image.rows:
+                        del self.images[name]
+
+    def resource(self, name: str) -> int:
+        """Return the row of a resource in the arrays, a new one if need be."""
+        number = self.resources.get(name)
+        if number is None:
+            number = self.resources[name] = len(self.resource_names)
+            self.resource_names.append(name)
+            empty = np.zeros((1, self.size), np.int64)
+            self.allocatable = np.concatenate((self.allocatable, empty))
+            self.requested = np.concatenate((self.requested, empty))
+            self.layout += 1
+        return number
+
+    def label(self, key: str) -> LabelColumn:
+        """Return the column of a label; it is kept current from now on."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = LabelColumn(key, self.size)
+            for row in self.rows.values():
+                node = self.nodes[row]
+                if node is not None:
+                    column.ids[row] = column.number(node.metadata.labels.get(key))
+        return column
+
+    # -- changes of pods -------------------------------------------------------------------------------------------
+
+    def place(self, key: str, node: str, usage: Usage) -> bool:
+        """Count a pod on a node, moving it there if it was elsewhere; returns whether anything changed."""
+        before = self.placed.get(key)
+        if before is not None:
+            if before[0] == node and (before[1] is usage or before[1].key == usage.key):
+                return False
+            self.remove(key)
+        self.placed[key] = (node, usage)
+        self._by_node.setdefault(node, {})[key] = usage
+        row = self.rows.get(node)
+        if row is not None:
+            self._count(row, usage, 1)
+            if usage.ports:
+                self._claim_ports(row, (usage,), 1)
+            self._note(row, Aspect.USAGE)
+        return True
+
+    def remove(self, key: str) -> str | None:
+        """No longer count a pod; returns the node that it was on."""
+        before = self.placed.pop(key, None)
+        if before is None:
+            return None
+        node, usage = before
+        pods = self._by_node[node]
+        del pods[key]
+        if not pods:
+            del self._by_node[node]
+        row = self.rows.get(node)
+        if row is not None:
+            self._count(row, usage, -1)
+            if usage.ports:
+                self._claim_ports(row, (usage,), -1)
+            self._note(row, Aspect.USAGE)
+        return node
+
+    def vector(self, usage: Usage) -> Ints:
+        """Return the amounts of a usage as a column for `requested`, one pod included."""
+        entry = self._vectors.get(id(usage))
+        if entry is not None and entry[0] is usage and entry[1] == len(self.resources):
+            return entry[2]
+        numbers = [self.resource(name) for name in usage.amounts]
+        vector = np.zeros(len(self.resources), np.int64)
+        vector[numbers] = list(usage.amounts.values())
+        vector[PODS] = 1
+        if len(self._vectors) > 1024:
+            self._vectors.clear()
+        self._vectors[id(usage)] = (usage, len(self.resources), vector)
+        return vector
+
+    def _count(self, row: int, usage: Usage, sign: int) -> None:
+        vector = self.vector(usage)
+        if sign > 0:
+            self.requested[:, row] += vector
+        else:
+            self.requested[:, row] -= vector
+        self.nonzero[0, row] += sign * usage.nonzero_cpu
+        self.nonzero[1, row] += sign * usage.nonzero_memory
+
+    def _claim_ports(self, row: int, usages: Iterable[Usage], sign: int) -> None:
+        for usage in usages:
+            for port in usage.ports:
+                claimed = self.ports.setdefault((port.protocol, port.port), {})
+                addresses = claimed.setdefault(row, {})
+                count = addresses.get(port.address, 0) + sign
+                if count:
+                    addresses[port.address] = count
+                    continue
+                del addresses[port.address]
+                if not addresses:
+                    del claimed[row]
+                if not claimed:
+                    del self.ports[port.protocol, port.port]
+
+    def clashing(self, row: int, port: HostPort) -> list[str]:
+        """Return the addresses on which others have claimed the port on the node of a row."""
+        addresses = self.ports.get((port.protocol, port.port), {}).get(row, {})
+        return [other for other in addresses if not other or not port.address or other == port.address]
+
+    # -- journal ---------------------------------------------------------------------------------------------------
+
+    def _note(self, row: int, aspects: Aspect) -> None:
+        self._journal.append((row, aspects))
+        self.position += 1
+        if len(self._journal) > 2 * _JOURNAL:
+            del self._journal[:-_JOURNAL]
+
+    def changes_since(self, position: int) -> list[tuple[int, Aspect]] | None:
+        """Return the changes after a position, oldest first; None when they are no longer known."""
+        count = self.position - position
+        if count > len(self._journal):
+            return None
+        return self._journal[len(self._journal) - count :]
