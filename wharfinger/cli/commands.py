@@ -31,5 +31,10 @@ def _entry(target: str, section: str, help_line: str, *, hidden: bool = False) -
 
 
 COMMANDS: dict[str, Entry] = {
+    "create": _entry("create:create", BASIC, "Create objects from files"),
+    "apply": _entry("apply:apply", BASIC, "Make the cluster agree with files"),
+    "get": _entry("get:get", BASIC, "Show objects"),
+    "delete": _entry("delete:delete", BASIC, "Delete objects"),
+    "replace": _entry("replace:replace", CHANGE, "Replace objects by what files say"),
     "pki": _entry("pki:pki", SETUP, "Make and look at the cluster's certificates"),
 }

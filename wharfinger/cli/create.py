@@ -1,0 +1,104 @@
+"""``wharf create -f``: new objects, as their manifests have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from wharfinger.cli.applied import annotated
+from wharfinger.cli.manifests import Broken, Manifest, read_all
+from wharfinger.cli.output import document_of_raw
+from wharfinger.cli.reporting import DRY_RUN, OUTPUT, Reporter, needs, quoted
+from wharfinger.cli.session import Session, command
+
+FILES = click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="A file, a folder, or - (stdin).")
+RECURSIVE = click.option("-R", "--recursive", is_flag=True, help="With a folder: also the folders below.")
+VALIDATE = click.option(
+    "--validate", type=click.Choice(["strict", "warn", "ignore", "true", "false"]), default="strict", is_flag=False,
+    flag_value="strict", help="Unknown fields are an error, a warning, or dropped.",
+)  # fmt: skip
+FIELD_MANAGER = click.option("--field-manager", default="", metavar="NAME", help="Who manages the fields set here.")
+_VALIDATION = {"strict": "Strict", "true": "Strict", "warn": "Warn", "ignore": "Ignore", "false": "Ignore"}
+
+
+def validation(value: str) -> str:
+    """Return the server's word for a ``--validate``."""
+    return _VALIDATION[value]
+
+
+@command(name="create")
+@FILES
+@RECURSIVE
+@VALIDATE
+@DRY_RUN
+@OUTPUT
+@FIELD_MANAGER
+@click.option("--save-config", is_flag=True, help="Also note the manifest in the annotation that apply works with.")
+async def create(
+    session: Session, *, files: Sequence[str], recursive: bool, validate: str, dry_run: str, output: str | None,
+    field_manager: str, save_config: bool,
+) -> int:  # fmt: skip
+    """Create objects from files.
+
+    \b
+      wharf create -f pod.yaml
+      wharf create -f manifests/ -R
+      cat pod.json | wharf create -f -
+    """
+    needs(bool(files), "must specify one of -f and -k")
+    reporter = Reporter(output, dry_run=dry_run)
+    options = {
+        "dry_run": reporter.server_dry_run,
+        "field_manager": field_manager or "kubectl-create",
+        "field_validation": validation(validate),
+    }
+    async with session.client() as client:
+        for manifest in read_all(files, recursive=recursive):
+            if isinstance(manifest, Broken):
+                reporter.error(manifest.reason)
+            else:
+                await _create(session, client, manifest, reporter, options, save_config=save_config)
+    return reporter.finish()
+
+
+async def _create(
+    session: Session, client: Any, manifest: Manifest, reporter: Reporter, options: dict[str, Any], *,
+    save_config: bool,
+) -> None:  # fmt: skip
+    from wharfinger.api.errors import ServiceUnavailableError, StatusError
+    from wharfinger.cli.failures import CommandError
+
+    try:
+        kind = manifest.kind
+        namespace = manifest.namespace(session.namespace, explicit=session.explicit_namespace)
+    except CommandError as error:
+        reporter.error(str(error))
+        return
+    if save_config:
+        manifest = Manifest(annotated(manifest.document, namespace), manifest.source)
+    if reporter.dry_run == "client":
+        reporter.done(local(manifest.document, namespace), "created")
+        return
+    try:
+        raw = await client.raw(kind).create(manifest.json(), namespace=namespace, **options)
+    except ServiceUnavailableError:
+        raise
+    except StatusError as error:
+        reporter.status(error, source=f"creating {quoted(manifest.source)}")
+        return
+    reporter.warnings(raw.warnings)
+    document = document_of_raw(raw)
+    if document.get("kind") == "Status":
+        # Bindings are answered with a Status.
+        document = manifest.document
+    reporter.done(document, "created")
+
+
+def local(document: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Return a document with its namespace filled in, as it would be sent."""
+    metadata = dict(document.get("metadata") or {})
+    if namespace:
+        metadata["namespace"] = namespace
+    return {**document, "metadata": metadata}
