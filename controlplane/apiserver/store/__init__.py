@@ -24,8 +24,8 @@ Reading through the cache::
         async for batch in watcher: ...                  # list[WatchEvent]; ExpiredError (410) when too slow
     entry.decoded; entry.served("protobuf", make); event.served("grpc", make)
 
-Errors are those of ``wharfinger.api.errors`` (503 out of space or unreachable, 504 outcome unknown, 410 compacted, 413 too
-large) and :class:`CompareFailed`. `README.md` beside this file shows how the parts fit.
+Errors are those of ``wharfinger.api.errors`` (503 out of space or unreachable, 504 outcome unknown, 410 compacted,
+413 too large) and :class:`CompareFailed`. `README.md` beside this file shows how the parts fit.
 """
 
 from controlplane.apiserver.store.cache import Cache, Listing

@@ -1,80 +1,363 @@
-"""skeleton"""
+"""The watch cache: everything in etcd, in memory, with what happened lately; reads and watches are served from it.
 
-from collections.abc import Callable
-from typing import NamedTuple
-from controlplane.apiserver.store.entry import Entry
+:class:`Feed` brings every change of etcd in order; :class:`ResourceState` keeps a resource; this class ties them
+together and answers the one question that a cache must answer honestly: *how new are you?*
+
+* :meth:`fresh` asks etcd for its revision (one request for all who wait) and waits until that revision is applied. A
+  caller that comes while a request is under way takes part in the next one: the present one may have been answered
+  before the write that the caller wants to see.
+* Every `bookmark_period` the cache proves itself the same way, and tells watchers so by a bookmark. If etcd's
+  revision is not reached and nothing arrives for `progress_timeout`, the stream to etcd is opened again.
+* History with a gap (compacted beyond our position, another etcd) ends all watches with 410: what lay in the gap
+  cannot be told any more.
+
+Keys that no registered resource claims are kept too (:meth:`get` finds them).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import heapq
+import itertools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from controlplane.apiserver.store import metrics
+from controlplane.apiserver.store.entry import Entry, EventType, Memo, WatchEvent
+from controlplane.apiserver.store.feed import Feed
+from controlplane.apiserver.store.state import Listing, ResourceState
 from controlplane.apiserver.store.store import Store
 from controlplane.apiserver.store.types import Resource, WindowLimits
 from controlplane.apiserver.store.watcher import Watcher
+from wharfinger.api import errors
+from wharfinger.daemon import spawn
 
+log = logging.getLogger(__name__)
 
-class Listing(NamedTuple):
-    """A list as of one revision; the entries never change."""
+BOOKMARK_SLICE = 250
+"""Watchers told of a bookmark in one go; each of them wakes a task."""
 
-    entries: list[Entry]
-    """In the order of their keys."""
-    revision: int
-    remaining: int
-    """How many entries `limit` cut off (all of them counted, whatever a selector would say)."""
+__all__ = ["Cache", "Listing"]
 
 
 class Cache:
-    """The watch cache."""
+    """The watch cache over one store; see the module and the package for examples.
+
+    `window` bounds what each resource keeps for resuming watches, `queue_limit` how many changes a watcher may lag
+    behind, `history` how many revisions of the past are replayed at start. Periods are seconds.
+    """
 
     def __init__(
         self,
         store: Store,
         *,
-        window: WindowLimits = WindowLimits(),
+        window: WindowLimits | None = None,
         queue_limit: int = 10_000,
         bookmark_period: float = 5.0,
         progress_timeout: float = 5.0,
         history: int = 10_000,
+        memo: Memo | None = None,
     ) -> None:
-        raise NotImplementedError
+        self._store = store
+        self._limits = window or WindowLimits()
+        self._queue_limit = queue_limit
+        self._bookmark_period = bookmark_period
+        self._progress_timeout = progress_timeout
+        self._memo = memo or Memo()
+        self._feed = Feed(store.client, self, history=history)
+        self._rest = ResourceState(Resource("/", "other", namespaced=False), self._limits, 0)
+        self._states: dict[str, ResourceState] = {}
+        self._revision = 0
+        self._loaded = asyncio.Event()
+        self._proven = 0.0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._reached: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+        self._next_proof: asyncio.Future[int] | None = None
+        self._prover: asyncio.Task[None] | None = None
+        metrics.CACHE_REVISION.set_function(lambda: self._revision)
+        metrics.STREAM_LOST_SECONDS.set_function(lambda: self.stale_seconds)
+
+    # -- life ---------------------------------------------------------------------------------------------------
 
     def register(self, resource: Resource) -> None:
-        """Give the keys below a prefix their own state; also while running (custom resources)."""
-        raise NotImplementedError
+        """Give the keys below a prefix a state of their own; also while running (custom resources)."""
+        if not resource.prefix.startswith("/") or not resource.prefix.endswith("/"):
+            raise ValueError(f"prefix {resource.prefix!r}: must begin and end with a slash")
+        if resource.prefix in self._states:
+            raise ValueError(
+                f"prefix {resource.prefix!r}: is registered already, as {self._states[resource.prefix].resource.name}"
+            )
+        state = ResourceState(resource, self._limits, self._rest.window.first)
+        self._move(self._rest, state, lambda key: key.startswith(resource.prefix))
+        self._states[resource.prefix] = state
 
     def unregister(self, prefix: str) -> None:
-        """Forget a prefix; its watchers end."""
-        raise NotImplementedError
+        """Forget a prefix: its watches end with 410, its keys are kept as those of nobody."""
+        state = self._states.pop(prefix)
+        for watcher in tuple(state.watchers):
+            watcher.fail(errors.ExpiredError(f"{state.resource.name} is not served any more"))
+        self._move(state, self._rest, lambda key: True)
+
+    def _move(self, source: ResourceState, target: ResourceState, wanted: Callable[[str], bool]) -> None:
+        """Hand over entries and changes; the target's window begins where the source's does."""
+        moved = [entry for key, entry in source.entries.items() if wanted(key)]
+        changes = [change for change in source.window.since(source.window.first) if wanted(change.key)]
+        for entry in itertools.chain(moved, *((change.entry, change.previous) for change in changes)):
+            if entry is not None:
+                entry.adopt(target.resource)
+        kept = [entry for key, entry in source.entries.items() if not wanted(key)]
+        rest = [change for change in source.window.since(source.window.first) if not wanted(change.key)]
+        staying = target.window.since(target.window.first)
+        first = max(source.window.first, target.window.first)
+        for state, entries, history in (
+            (source, kept, rest),
+            (target, [*target.entries.values(), *moved], sorted(changes + staying, key=lambda change: change.revision)),
+        ):
+            state.load(entries, first=first)
+            for change in history:
+                if change.revision >= first:
+                    state.fill(change.entry)
+                    state.fill(change.previous)
+                    state.window.add(change)
 
     async def start(self) -> None:
-        """Load all keys and start following; returns when loaded."""
-        raise NotImplementedError
+        """Load all keys and follow etcd from then on; returns when loaded, however long etcd is away."""
+        self._tasks = [spawn(self._feed.run(), name="store-feed"), spawn(self._prove_for_ever(), name="store-proof")]
+        loaded = asyncio.ensure_future(self._loaded.wait())
+        try:
+            await asyncio.wait([loaded, self._tasks[0]], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            loaded.cancel()
+        if self._tasks[0].done():
+            self._tasks[0].result()
+        while True:
+            try:
+                await self.fresh(timeout=float("inf"))
+            except errors.ServiceUnavailableError:
+                continue  # the client has logged it, and has waited
+            break
 
     async def stop(self) -> None:
         """End the watch and all watchers."""
-        raise NotImplementedError
+        for state in (*self._states.values(), self._rest):
+            for watcher in tuple(state.watchers):
+                watcher.close()
+        tasks = [*self._tasks, *([self._prover] if self._prover else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def revision(self) -> int:
         """Every event up to it has been applied."""
-        raise NotImplementedError
+        return self._revision
 
     @property
     def ready(self) -> bool:
-        """Loaded and following."""
-        raise NotImplementedError
+        """Whether it is loaded, and has proven itself current within three bookmark periods."""
+        return self._loaded.is_set() and self.stale_seconds < 3 * self._bookmark_period + self._progress_timeout
 
     @property
     def stale_seconds(self) -> float:
-        """Monotonic seconds since the cache last proved itself current."""
-        raise NotImplementedError
+        """Monotonic seconds since the cache last proved itself current; infinite before the first time."""
+        return time.monotonic() - self._proven if self._proven else float("inf")
 
-    async def fresh(self, *, timeout: float = 10.0) -> int:
-        """Wait until the cache is as new as etcd is now; returns its revision. Raises TimeoutError_ (504)."""
-        raise NotImplementedError
+    # -- what the feed brings -----------------------------------------------------------------------------------
+
+    def load(self, kvs: Sequence[Any], *, revision: int, first: int) -> None:
+        """Replace everything; see :class:`Sink`."""
+        by_state: dict[int, list[Entry]] = {}
+        for kv in kvs:
+            key = kv.key.decode("utf-8", "surrogateescape")
+            state = self._state_of(key)
+            by_state.setdefault(id(state), []).append(
+                Entry(
+                    key,
+                    kv.value,
+                    mod_revision=kv.mod_revision,
+                    create_revision=kv.create_revision,
+                    resource=state.resource,
+                    memo=self._memo,
+                )
+            )
+        again = self._loaded.is_set()
+        for state in (*self._states.values(), self._rest):
+            if again:
+                for watcher in tuple(state.watchers):
+                    watcher.fail(
+                        errors.ExpiredError("too old resource version: the store's history has a gap; list again")
+                    )
+            metrics.CACHE_INIT.labels(state.resource.name).inc()
+            state.load(by_state.get(id(state), ()), first=first)
+        self._revision = revision
+        self._loaded.set()
+        self._wake()
+
+    def apply(self, events: Sequence[Any]) -> None:
+        """Take over events; see :class:`Sink`."""
+        now = time.monotonic()
+        applied = self._revision
+        touched: set[ResourceState] = set()
+        for event in events:
+            kv = event.kv
+            revision = kv.mod_revision
+            if revision <= applied:
+                continue
+            key = kv.key.decode("utf-8", "surrogateescape")
+            if not key.startswith(("/registry/", "/wharfinger/")):
+                continue
+            state = self._state_of(key)
+            entry = None
+            if event.type == 0:
+                entry = Entry(
+                    key,
+                    kv.value,
+                    mod_revision=revision,
+                    create_revision=kv.create_revision,
+                    resource=state.resource,
+                    memo=self._memo,
+                )
+            state.apply(key, revision, entry, now)
+            touched.add(state)
+        if events:
+            self._revision = max(applied, events[-1].kv.mod_revision)
+        for state in touched:
+            state.window.trim()
+        self._wake()
+
+    def _state_of(self, key: str) -> ResourceState:
+        """Find the resource with the longest prefix; they have two to four parts."""
+        states, found = self._states, self._rest
+        position = key.find("/", 1)
+        for _ in range(3):
+            position = key.find("/", position + 1)
+            if position < 0:
+                break
+            if (state := states.get(key[: position + 1])) is not None:
+                found = state
+        return found
+
+    def _wake(self) -> None:
+        reached = self._reached
+        while reached and reached[0][0] <= self._revision:
+            future = heapq.heappop(reached)[2]
+            if not future.done():
+                future.set_result(None)
+
+    # -- how new is it ------------------------------------------------------------------------------------------
+
+    def _reach(self, revision: int) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._loaded.is_set() and revision <= self._revision:
+            future.set_result(None)
+        else:
+            heapq.heappush(self._reached, (revision, next(self._order), future))
+        return future
 
     async def wait_for(self, revision: int, *, timeout: float = 3.0) -> None:
-        """Wait until `revision` is reached. Raises TimeoutError_ (504, "Too large resource version")."""
-        raise NotImplementedError
+        """Wait until `revision` is reached. Raises TimeoutError_ (504) after `timeout` seconds, as Kubernetes does."""
+        try:
+            await asyncio.wait_for(self._reach(revision), timeout)
+        except TimeoutError:
+            raise errors.TimeoutError_(
+                f"Too large resource version: {revision}, current: {self._revision}", retry_after=1
+            ) from None
+
+    async def fresh(self, *, timeout: float = 10.0) -> int:
+        """Wait until the cache is as new as etcd was when this was called; return the revision that etcd named.
+
+        Raises ServiceUnavailableError when etcd does not answer, TimeoutError_ when the cache does not get there in
+        time.
+        """
+        start = time.perf_counter()
+        if self._next_proof is None:
+            self._next_proof = asyncio.get_running_loop().create_future()
+        proof = self._next_proof
+        if self._prover is None:
+            self._prover = spawn(self._prove(), name="store-fresh")
+        try:
+            revision = await asyncio.wait_for(asyncio.shield(proof), None if timeout == float("inf") else timeout)
+        except TimeoutError:
+            raise errors.TimeoutError_(
+                f"the watch cache is at revision {self._revision} and did not become current within {timeout:g} s",
+                retry_after=1,
+            ) from None
+        metrics.CACHE_READ_WAIT.observe(time.perf_counter() - start)
+        return revision
+
+    async def _prove(self) -> None:
+        """Answer those who wait for a proof, one request to etcd at a time."""
+        try:
+            while (proof := self._next_proof) is not None:
+                self._next_proof = None
+                before = self._revision
+                try:
+                    revision = await self._store.revision()
+                except errors.StatusError as error:
+                    if not proof.done():
+                        proof.set_exception(error)
+                        proof.exception()  # nobody may be waiting any more
+                    continue
+                self._check(revision, before)
+                self._reach(revision).add_done_callback(functools.partial(self._proved, proof, revision))
+        finally:
+            self._prover = None
+
+    def _proved(self, proof: asyncio.Future[int], revision: int, _: object) -> None:
+        self._proven = time.monotonic()
+        if not proof.done():
+            proof.set_result(revision)
+
+    def _check(self, revision: int, before: int) -> None:
+        if self._loaded.is_set() and revision < before:
+            # A linearizable read never goes back: somebody restored an older etcd.
+            self._feed.start_over(f"etcd went back from revision {before} to {revision}")
+
+    async def _prove_for_ever(self) -> None:
+        await self._loaded.wait()
+        while True:
+            await asyncio.sleep(self._bookmark_period)
+            try:
+                before = self._revision
+                await self.fresh(timeout=self._progress_timeout)
+            except errors.TimeoutError_ as error:
+                if self._revision == before and not self._store.client.lost:
+                    self._feed.reopen(str(error))
+                continue
+            except errors.ServiceUnavailableError as error:
+                log.debug("no proof of being current", extra={"error": str(error)})
+                continue
+            await self._bookmark()
+
+    async def _bookmark(self) -> None:
+        """Tell those who asked for bookmarks; in slices, each with a revision that is true when it is told."""
+        listening = [
+            (state, watcher) for state in self._states.values() for watcher in state.watchers if watcher.bookmarks
+        ]
+        bookmark: WatchEvent | None = None
+        for position, (state, watcher) in enumerate(listening):
+            if position and position % BOOKMARK_SLICE == 0:
+                await asyncio.sleep(0)
+            if bookmark is None or bookmark.revision != self._revision:
+                bookmark = WatchEvent(EventType.BOOKMARK, None, self._revision, self._memo)
+            if watcher in state.watchers:
+                watcher.push(bookmark)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _registered(self, prefix: str) -> ResourceState:
+        state = self._states.get(prefix)
+        if state is None:
+            raise LookupError(f"no resource is registered for the prefix {prefix!r}")
+        return state
 
     def get(self, key: str) -> Entry | None:
-        """One entry as the cache has it now; any key, registered or not."""
-        raise NotImplementedError
+        """Return one entry as the cache has it now; any key, registered or not."""
+        return self._state_of(key).entries.get(key)
 
     def list(
         self,
@@ -85,20 +368,44 @@ class Cache:
         start_after: str = "",
         limit: int = 0,
     ) -> Listing:
-        """A snapshot of a registered prefix as the cache has it now. `index` is (name of the index, value)."""
-        raise NotImplementedError
+        """Return a snapshot of a registered prefix as the cache has it now.
+
+        `index` is (name of the index, value); `start_after` a key. Raises LookupError for an unknown prefix or index.
+        """
+        entries, remaining = self._registered(prefix).select(
+            namespace=namespace, index=index, start_after=start_after, limit=limit
+        )
+        return Listing(entries, self._revision, remaining)
 
     async def list_at(
-        self,
-        prefix: str,
-        revision: int,
-        *,
-        namespace: str = "",
-        start_after: str = "",
-        limit: int = 0,
+        self, prefix: str, revision: int, *, namespace: str = "", start_after: str = "", limit: int = 0
     ) -> Listing:
-        """As it was at `revision`, from memory or etcd. Raises ExpiredError (410) when compacted."""
-        raise NotImplementedError
+        """Return what a registered prefix was at `revision`, from memory or from etcd.
+
+        Raises ExpiredError (410) when etcd has compacted it, TimeoutError_ (504) when it is not reached soon.
+        """
+        state = self._registered(prefix)
+        if revision > self._revision:
+            await self.wait_for(revision)
+        found = state.select_at(revision, namespace=namespace, start_after=start_after, limit=limit)
+        if found is not None:
+            return Listing(found[0], revision, found[1])
+        low = f"{prefix}{namespace}/" if namespace else prefix
+        start = start_after + "\0" if start_after > low else low
+        end = low[:-1] + "0"  # the character after the slash
+        answer = await self._store.range(start, end, limit=limit, revision=revision)
+        entries = [
+            Entry(
+                kv.key,
+                kv.value,
+                mod_revision=kv.mod_revision,
+                create_revision=kv.create_revision,
+                resource=state.resource,
+                memo=self._memo,
+            )
+            for kv in answer.kvs
+        ]
+        return Listing(entries, revision, answer.total - len(entries))
 
     async def watch(
         self,
@@ -112,10 +419,53 @@ class Cache:
         matches: Callable[[Entry], bool] | None = None,
         bookmarks: bool = False,
     ) -> Watcher:
-        """Follow a registered prefix: all events after `since` (None: from now on).
+        """Follow a registered prefix: all events after the revision `since` (None: from now on).
 
-        `initial` sends what is there as ADDED first, then a bookmark with `initial_end`. `matches` is the selector, on
-        an entry; a change that moves an object into or out of it arrives as ADDED or DELETED.
-        Raises ExpiredError (410) when `since` is older than the window, TimeoutError_ (504) when it is in the future.
+        When the revision `since` itself brought several events that this watch would tell, those are told again: the
+        client may have got only some of them. `initial` tells what is there as ADDED first, then a bookmark with
+        `initial_end` (`since` is then only how new that must be). `matches` is the selector, on an entry; a change
+        that moves an object into or out of it is told as ADDED or DELETED. `bookmarks` asks for a BOOKMARK every few
+        seconds.
+
+        Raises ExpiredError (410) when `since` is older than the window, TimeoutError_ (504) when it lies in the future.
         """
-        raise NotImplementedError
+        state = self._registered(prefix)
+        if since is not None and since > self._revision:
+            await self.wait_for(since)
+        selects = matches
+        pair: tuple[int, str] | None = None
+        if index is not None:
+            pair = (state.position(index[0]), index[1])
+            selects = _indexed(pair[0], pair[1], matches)
+        bucket = state.bucket(namespace=namespace, name=name, index=pair)
+        key_prefix = f"{prefix}{namespace}/" if namespace else prefix
+        watcher = Watcher(
+            matches=selects,
+            key_prefix=key_prefix,
+            bookmarks=bookmarks,
+            limit=self._queue_limit,
+            memo=self._memo,
+            on_close=lambda closed: state.remove(closed, bucket),
+        )
+        if initial:
+            entries, _ = state.select(namespace=namespace, index=index, start_after="", limit=0)
+            if name:
+                entries = [entry for entry in entries if entry.name == name]
+            watcher.begin_with(entries, self._revision)
+        elif since is not None:
+            backlog = [change for change in state.window.since(since) if change.key.startswith(key_prefix)]
+            if name:
+                backlog = [change for change in backlog if change.key == bucket[1]]
+            again = list(itertools.takewhile(lambda change: change.revision == since, backlog))
+            told = sum(change.event(selects) is not None for change in again)
+            watcher.begin(backlog if told > 1 else backlog[len(again) :])
+        state.add(watcher, bucket)
+        return watcher
+
+
+def _indexed(position: int, value: str, matches: Callable[[Entry], bool] | None) -> Callable[[Entry], bool]:
+    def selects(entry: Entry) -> bool:
+        values = entry.index_values
+        return values is not None and value in values[position] and (matches is None or matches(entry))
+
+    return selects

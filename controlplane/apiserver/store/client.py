@@ -1,7 +1,7 @@
 """Thin async stubs over etcd's gRPC API: fail-over, deadlines, TLS, and errors sorted by what may be done about them.
 
-Why not a library: ``facts`` in docs/architecture.md; none of eleven keeps all of TLS, revisions of transactions and a watch
-that loses nothing. One channel an endpoint and one endpoint at a time: when it does not answer, the next one is
+Why not a library: ``facts`` in docs/architecture.md; none of eleven keeps all of TLS, revisions of transactions and a
+watch that loses nothing. One channel an endpoint and one endpoint at a time: when it does not answer, the next one is
 taken. That serves host names and certificates of each member alike, which gRPC's own balancing over a list of
 addresses does not. Reads are repeated until `EtcdConfig.patience` is over. Transactions are never repeated here:
 whether that is safe only :mod:`commit` knows.
@@ -91,7 +91,8 @@ def to_key(key: bytes) -> str:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    r"""Return the first key after all that begin with `prefix`; ``\0`` (the end of the key space) when there is none."""
+    r"""Return the first key after all that begin with `prefix`; ``\0`` (the end of the key space) when there is
+    none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b"\x00"
 
@@ -106,14 +107,14 @@ class Endpoint:
             if credentials is not None
             else grpc.aio.insecure_channel(address, options=_OPTIONS)
         )
-        self.kv = rpc_pb2_grpc.KVStub(self.channel)
-        self.watch = rpc_pb2_grpc.WatchStub(self.channel)
-        self.lease = rpc_pb2_grpc.LeaseStub(self.channel)
-        self.cluster = rpc_pb2_grpc.ClusterStub(self.channel)
-        self.maintenance = rpc_pb2_grpc.MaintenanceStub(self.channel)
+        self.kv = rpc_pb2_grpc.KVStub(self.channel)  # type: ignore[no-untyped-call]
+        self.watch = rpc_pb2_grpc.WatchStub(self.channel)  # type: ignore[no-untyped-call]
+        self.lease = rpc_pb2_grpc.LeaseStub(self.channel)  # type: ignore[no-untyped-call]
+        self.cluster = rpc_pb2_grpc.ClusterStub(self.channel)  # type: ignore[no-untyped-call]
+        self.maintenance = rpc_pb2_grpc.MaintenanceStub(self.channel)  # type: ignore[no-untyped-call]
         # Transactions are encoded by hand (encode.py): the request is bytes already.
         self.txn = self.channel.unary_unary(
-            "/etcdserverpb.KV/Txn", response_deserializer=rpc_pb2.TxnResponse.FromString
+            "/etcdserverpb.KV/Txn", request_serializer=None, response_deserializer=rpc_pb2.TxnResponse.FromString
         )
 
 
@@ -144,7 +145,7 @@ class EtcdClient:
     async def close(self) -> None:
         """Close the channels; calls under way fail."""
         for endpoint in self.endpoints:
-            await endpoint.channel.close()
+            await endpoint.channel.close(None)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -283,6 +284,12 @@ class EtcdClient:
             finally:
                 stream.cancel()
         return events
+
+    async def compact(self, revision: int) -> None:
+        """Drop all history before `revision`. Raises EtcdFailure (Compacted when that was done already)."""
+        request = rpc_pb2.CompactionRequest(revision=revision)
+        timeout = self.config.timeout
+        await self.call("compact", lambda endpoint: endpoint.kv.Compact(request, timeout=timeout))
 
     async def grant(self, ttl: int) -> int:
         """Make a lease of `ttl` seconds. Repeated while there is no answer: a lease too many ends by itself."""

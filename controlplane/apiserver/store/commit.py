@@ -1,11 +1,12 @@
 """Group commit: concurrent writes gathered into one etcd transaction, each with its own conditions and outcome.
 
-A transaction costs etcd one raft entry and one fsync however much is in it, and the client one gRPC call: groups of 32 to 100 commit
-four to six times as many compare-and-swaps a second as single transactions. What keeps members independent:
+A transaction costs etcd one raft entry and one fsync however much is in it, and the client one gRPC call: groups of
+32 to 100 commit four to six times as many compare-and-swaps a second as single transactions. What keeps members
+independent:
 
 * All compares of nested transactions are evaluated before any of them writes. So no member may write a key that another
-  one of the group writes *or compares*; such a member waits for a later group, and nothing that touches its keys overtakes it.
-  Keys that are only compared (a fence) may be shared.
+  one of the group writes *or compares*; such a member waits for a later group, and nothing that touches its keys
+  overtakes it. Keys that are only compared (a fence) may be shared.
 * etcd refuses a group as a whole for one bad member (too large, lease ended): then each is sent alone. Under the space
   alarm only transactions without puts pass, so those go apart from the others.
 * outer operations plus the deepest member stay within etcd's ``--max-txn-ops`` (128), the request below its 1.5 MiB.
@@ -14,11 +15,12 @@ Pacing: an idle store commits at once. After a group of two or more the next wai
 3 ms at most: those whose answers just went out are about to write again, and a group of one would make them all wait.
 
 **Lost answers.** A transaction that got no answer may have happened, or may happen yet. Its members are settled from
-history: etcd is asked for every event since the last revision seen before the transaction was sent. A member whose value
-shows up there has happened at that revision (also when it was changed or deleted again since). One that does not is sent
-once more, if it compares every key that it writes: should the first copy be applied after all, one of the two compares
-fails, and the history is read again. Writes that do not compare what they write cannot be repeated: they end in 504.
-Callers wait for all that, `EtcdConfig.patience` seconds at most; a write that was never sent ends in 503 then.
+history: etcd is asked for every event since the last revision seen before the transaction was sent. A member whose
+value shows up there has happened at that revision (also when it was changed or deleted again since). One that does
+not is sent once more, if it compares every key that it writes: should the first copy be applied after all, one of the
+two compares fails, and the history is read again. Writes that do not compare what they write cannot be repeated: they
+end in 504. Callers wait for all that, `EtcdConfig.patience` seconds at most; a write that was never sent ends in 503
+then.
 """
 
 from __future__ import annotations
@@ -120,7 +122,7 @@ class Committer:
         """Let what is queued or under way end, within `EtcdConfig.patience`; callers still left get 503 or 504."""
         self._release_lazy()
         deadline = self._loop.time() + self._client.config.patience
-        while (self._queue or self._in_flight or self._recovery) and self._loop.time() < deadline:
+        while (self._queue or self._in_flight or self._recovery) and self._loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         for task in tuple(self._tasks):
             task.cancel()

@@ -1,8 +1,8 @@
 """Writes as etcd transactions, encoded by hand: 2.6 µs a member where the message classes take 6.7.
 
-A member is a ``TxnRequest``: the compares; in the success branch puts and deletes; in the failure branch a range of each
-compared key, so that a loser learns what is there now. A group is a ``TxnRequest`` whose success branch holds the members
-as nested transactions. Field numbers are those of ``proto/etcd/rpc.proto``.
+A member is a ``TxnRequest``: the compares; in the success branch puts and deletes; in the failure branch a range of
+each compared key, so that a loser learns what is there now. A group is a ``TxnRequest`` whose success branch holds
+the members as nested transactions. Field numbers are those of ``proto/etcd/rpc.proto``.
 """
 
 from __future__ import annotations

@@ -127,6 +127,12 @@ class Entry(_Served):
         rest = self.key[len(self.resource.prefix) :]
         return rest.partition("/")[2] if self.resource.namespaced else rest
 
+    def adopt(self, resource: Resource) -> None:
+        """Make it an entry of another resource: its prefix was registered, or is not any more."""
+        self.resource = resource
+        self.index_values = None
+        self._decoded = _MISSING
+
     def at(self, revision: int) -> Entry:
         """Return the same object under another mod_revision, as DELETED events show it."""
         made = Entry(

@@ -21,7 +21,7 @@ import grpc
 from wharfinger.api import errors
 
 
-class EtcdFailure(Exception):
+class EtcdFailure(Exception):  # noqa: N818  (what etcd did, not yet what a client is told)
     """Raised inside the store when a call to etcd failed; ``str()`` is etcd's own text."""
 
     def to_status(self, doing: str) -> errors.StatusError:
@@ -29,7 +29,7 @@ class EtcdFailure(Exception):
         return errors.InternalError(f"cannot {doing}: etcd refused: {self}")
 
 
-class Unanswered(EtcdFailure):  # noqa: N818
+class Unanswered(EtcdFailure):
     """Raised when no answer came."""
 
     def to_status(self, doing: str) -> errors.StatusError:
@@ -41,7 +41,7 @@ class Overloaded(Unanswered):
     """Raised when etcd turned the request away because it has too many."""
 
 
-class NoSpace(EtcdFailure):  # noqa: N818
+class NoSpace(EtcdFailure):
     """Raised when etcd's database has reached its quota."""
 
     def to_status(self, doing: str) -> errors.StatusError:
@@ -53,7 +53,7 @@ class NoSpace(EtcdFailure):  # noqa: N818
         )
 
 
-class TooLarge(EtcdFailure):  # noqa: N818
+class TooLarge(EtcdFailure):
     """Raised when a request is larger than etcd takes."""
 
     def to_status(self, doing: str) -> errors.StatusError:
@@ -63,7 +63,7 @@ class TooLarge(EtcdFailure):  # noqa: N818
         )
 
 
-class Compacted(EtcdFailure):  # noqa: N818
+class Compacted(EtcdFailure):
     """Raised when a revision is older than what etcd keeps."""
 
     def to_status(self, doing: str) -> errors.StatusError:
@@ -73,11 +73,11 @@ class Compacted(EtcdFailure):  # noqa: N818
         )
 
 
-class LeaseGone(EtcdFailure):  # noqa: N818
+class LeaseGone(EtcdFailure):
     """Raised when a put names a lease that has ended."""
 
 
-class Refused(EtcdFailure):  # noqa: N818
+class Refused(EtcdFailure):
     """Raised when etcd does not accept the request as it is."""
 
 

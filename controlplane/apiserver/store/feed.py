@@ -1,0 +1,207 @@
+"""The one etcd watch that feeds the cache: load, follow, resume, and start over when history is gone.
+
+**Loading.** The keys are listed page by page at one past revision, and the watch starts right after it. That past
+revision is chosen as far back as etcd still has it (`history` revisions at most): replaying what came after fills the
+windows of the resources, so that watches resume across a restart of the apiserver. It lies at least one revision back
+if at all possible, so that the events of the newest revision, which many keys may share, are known one by one.
+
+**Following.** The watch spans the whole key space, so every revision brings an event, and "the cache has reached
+revision N" is a fact and never an assumption: progress answers of etcd are not used (3.4 sends some ahead of the
+events). Events are applied whole revisions at a time. A broken stream is opened again after the last revision
+applied. etcd tells a watcher that its position is compacted: then everything is listed again, and the sink is told
+that history has a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import grpc
+
+from controlplane.apiserver.store import metrics
+from controlplane.apiserver.store.client import EtcdClient, prefix_end
+from controlplane.apiserver.store.failures import Compacted, EtcdFailure, Unanswered, classify
+from wharfinger.proto.etcd import rpc_pb2
+
+log = logging.getLogger(__name__)
+
+PREFIXES = (b"/registry/", b"/wharfinger/")
+PAGE = 1000
+CHUNK = 500
+"""Events applied before others get their turn on the event loop."""
+
+
+class Sink(Protocol):
+    """Where the feed brings what it reads."""
+
+    @property
+    def revision(self) -> int:
+        """Every event up to it has been applied; 0 before the first load."""
+
+    def load(self, kvs: Sequence[Any], *, revision: int, first: int) -> None:
+        """Replace everything by `kvs` as of `revision`; events from revision `first` on will follow."""
+
+    def apply(self, events: Sequence[Any]) -> None:
+        """Take events of etcd, in order, of whole revisions."""
+
+
+class HistoryGap(Exception):  # noqa: N818
+    """Raised when etcd no longer has the events after our position, or is not the store that it was."""
+
+
+class Feed:
+    """Runs until cancelled; see the module."""
+
+    def __init__(self, client: EtcdClient, sink: Sink, *, history: int) -> None:
+        self._client = client
+        self._sink = sink
+        self._history = history
+        self._stream: Any = None
+        self._gap = ""
+        self._cluster = 0
+
+    async def run(self) -> None:
+        """Load, follow, and begin again whenever it has to."""
+        reason = "start"
+        while True:
+            try:
+                await self._load(reason)
+                await self._follow()
+            except HistoryGap as gap:
+                reason = str(gap)
+                log.warning("the watch cache lists etcd anew", extra={"reason": reason})
+            except EtcdFailure as failure:
+                # The client has logged that etcd is away; here only what is not that.
+                level = logging.DEBUG if isinstance(failure, Unanswered | Compacted) else logging.ERROR
+                log.log(level, "listing etcd failed; trying again", extra={"error": str(failure)})
+                await asyncio.sleep(0.5)
+
+    def reopen(self, reason: str) -> None:
+        """Break the stream, which then goes on where it was: it has been silent for too long."""
+        if self._stream is not None:
+            log.warning("the etcd watch stands still; opening it again", extra={"reason": reason})
+            self._client.failed(self._client.endpoint, reason)
+            self._stream.cancel()
+
+    def start_over(self, reason: str) -> None:
+        """Break the stream and list everything anew."""
+        self._gap = reason
+        if self._stream is not None:
+            self._stream.cancel()
+
+    # -- loading ------------------------------------------------------------------------------------------------
+
+    async def _load(self, reason: str) -> None:
+        self._gap = ""
+        answer = await self._client.range_raw(rpc_pb2.RangeRequest(key=b"\x00"))
+        current: int = answer.header.revision
+        self._cluster = answer.header.cluster_id
+        most = self._history if reason == "start" else 1
+        back = {max(1, min(steps, most)) for steps in (self._history, self._history // 10, 100, 10, 1)}
+        for revision in sorted({max(1, current - steps) for steps in back}):
+            try:
+                kvs = await self._list(revision)
+                break
+            except Compacted:
+                continue
+        else:
+            # Nothing was written since the last compaction: the events of `current` itself are gone for everybody.
+            revision = current
+            kvs = await self._list(current)
+        first = revision if revision == current else revision + 1
+        log.debug("listed etcd", extra={"keys": len(kvs), "revision": revision, "newest": current, "reason": reason})
+        self._sink.load(kvs, revision=revision, first=first)
+
+    async def _list(self, revision: int) -> list[Any]:
+        kvs: list[Any] = []
+        for prefix in PREFIXES:
+            start, end = prefix, prefix_end(prefix)
+            while True:
+                request = rpc_pb2.RangeRequest(key=start, range_end=end, revision=revision, limit=PAGE)
+                answer = await self._client.range_raw(request)
+                kvs.extend(answer.kvs)
+                if not answer.more:
+                    break
+                start = answer.kvs[-1].key + b"\x00"
+        return kvs
+
+    # -- following ----------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Follow for as long as history is without a gap. Raises HistoryGap, Refused."""
+        pause, reason = 0.0, "start"
+        while True:
+            before = self._sink.revision
+            metrics.STREAMS.labels(reason).inc()
+            endpoint = self._client.endpoint
+            stream = self._stream = endpoint.watch.Watch(metadata=(("hasleader", "true"),))
+            try:
+                await self._read(stream)
+                reason = "ended"
+            except grpc.aio.AioRpcError as error:
+                failure = classify(error)
+                if not isinstance(failure, Unanswered):
+                    raise failure from error
+                self._client.failed(endpoint, str(failure))
+                reason = "broken"
+            except asyncio.CancelledError:
+                # A cancelled stream raises this too; then it was us, in reopen() or start_over().
+                if not stream.cancelled() or (task := asyncio.current_task()) is None or task.cancelling():
+                    raise
+                reason = "silent"
+            finally:
+                self._stream = None
+                stream.cancel()
+            if self._gap:
+                raise HistoryGap(self._gap)
+            pause = 0.02 if self._sink.revision > before else min(max(pause, 0.02) * 2, 1.0)
+            await asyncio.sleep(pause)
+
+    async def _read(self, stream: Any) -> None:
+        start = self._sink.revision + 1
+        create = rpc_pb2.WatchCreateRequest(key=b"\x00", range_end=b"\x00", start_revision=start, fragment=True)
+        await stream.write(rpc_pb2.WatchRequest(create_request=create))
+        pending: list[Any] = []
+        async for answer in stream:
+            if answer.compact_revision:
+                raise HistoryGap(f"revision {start} is compacted; etcd has {answer.compact_revision} and later")
+            if answer.canceled:
+                log.warning("etcd ended the watch", extra={"reason": answer.cancel_reason})
+                return
+            if answer.created:
+                self._client.answered()
+                if answer.header.cluster_id != self._cluster:
+                    raise HistoryGap("etcd is another cluster than before")
+                continue
+            pending.extend(answer.events)
+            whole = _whole(pending) if answer.fragment else len(pending)
+            if whole:
+                await self._apply(pending[:whole])
+                del pending[:whole]
+
+    async def _apply(self, events: list[Any]) -> None:
+        start = 0
+        while start < len(events):
+            stop = start + CHUNK
+            if stop >= len(events):
+                stop = len(events)
+            else:
+                revision = events[stop - 1].kv.mod_revision
+                while stop < len(events) and events[stop].kv.mod_revision == revision:
+                    stop += 1
+            self._sink.apply(events[start:stop])
+            start = stop
+            if start < len(events):
+                await asyncio.sleep(0)
+
+
+def _whole(events: list[Any]) -> int:
+    """Return how many of the events belong to revisions that are surely complete: all but the last revision's."""
+    last = events[-1].kv.mod_revision
+    count = len(events)
+    while count and events[count - 1].kv.mod_revision == last:
+        count -= 1
+    return count
