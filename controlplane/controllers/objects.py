@@ -8,10 +8,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from wharfinger.api.pods import is_ready, is_terminal, tolerates_taint
 from wharfinger.api.types import core, meta
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+__all__ = [
+    "Condition", "condition_of", "condition_status", "controller_of", "deleting", "is_active", "is_available",
+    "is_ready", "is_terminal", "key_of", "seconds_of", "split_key", "toleration_for", "wall_time",
+]  # fmt: skip
 
 
 class Condition(Protocol):
@@ -63,19 +69,9 @@ def controller_of(obj: Any) -> meta.OwnerReference | None:
     return None
 
 
-def is_terminal(pod: core.Pod) -> bool:
-    """Whether all of a pod's containers have ended for good."""
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
 def is_active(pod: core.Pod) -> bool:
     """Whether a pod counts towards its owner's replicas."""
     return not is_terminal(pod) and not deleting(pod)
-
-
-def is_ready(pod: core.Pod) -> bool:
-    """Whether a pod's Ready condition is True."""
-    return condition_status(pod.status.conditions, "Ready") == "True"
 
 
 def seconds_of(stamp: meta.Time) -> float:
@@ -100,22 +96,6 @@ def wall_time(now: float | None = None) -> meta.Time:
     return meta.Time(seconds=int(time.time() if now is None else now), nanos=0)
 
 
-def same_selection(selected: Iterable[tuple[str, str]], labels: Any) -> bool:
-    """Whether `labels` hold all the pairs."""
-    return all(labels.get(name) == value for name, value in selected)
-
-
-def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
-    """Whether a toleration is for a taint: an empty effect or key (with Exists) is for all."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator in ("", "Equal"):
-        return bool(toleration.key) and toleration.value == taint.value
-    return toleration.operator == "Exists"
-
-
 def toleration_for(tolerations: Iterable[core.Toleration], taint: core.Taint) -> core.Toleration | None:
     """Return the first toleration that is for the taint."""
-    return next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
+    return next((toleration for toleration in tolerations if tolerates_taint(toleration, taint)), None)
