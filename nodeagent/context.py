@@ -1,0 +1,49 @@
+"""What all pods of a node share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from google.protobuf.message import Message
+
+from nodeagent.env import ConfigSource
+from nodeagent.images import Images
+from nodeagent.podstatus import NodeView
+from nodeagent.runtime import Runtime
+from nodeagent.sandboxes import SandboxSettings
+from nodeagent.statuswriter import StatusWriter
+from wharfinger.api.quantity import Quantity
+
+
+class Recorder(Protocol):
+    """Records events; never blocks, never fails."""
+
+    def event(self, obj: Message, type_: str, reason: str, message: str, *, field_path: str = "") -> None:
+        """Record that something happened to an object."""
+
+
+@dataclass(slots=True)
+class NodeContext:
+    """See the module. One per agent; workers only read it."""
+
+    node_name: str
+    runtime: Runtime
+    images: Images
+    statuses: StatusWriter
+    events: Recorder
+    sandboxes: SandboxSettings
+    root_dir: Path
+    view: NodeView
+    source: ConfigSource
+    memory_capacity: int
+    """Bytes."""
+    allocatable: Mapping[str, Quantity] = field(default_factory=dict)
+    services: Mapping[str, str] = field(default_factory=dict)
+    """Variables that every container gets."""
+    files: bool = True
+    """Whether pods have files on the node (not with the in-memory runtime)."""
+    clock: Callable[[], float] = time.time

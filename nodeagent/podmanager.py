@@ -1,0 +1,186 @@
+"""All pods of a node: takes in what the API wants, starts a worker for each pod, and sees what the runtime does.
+
+The runtime is looked over as a whole ("relist") at a steady pace and whenever it hints at a change; a worker is poked
+only when something about its pod looks different. What runs without a pod in the API is ended once the API has said
+(by a complete list) that there is none; as long as the API is away, everything goes on running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from nodeagent import admission
+from nodeagent.context import NodeContext
+from nodeagent.podspec import pod_key
+from nodeagent.podworker import PodWorker
+from nodeagent.runtime import PodRecord, RuntimeFailure
+from wharfinger.api.types import core
+from wharfinger.daemon import spawn
+
+log = logging.getLogger(__name__)
+
+RELIST_SECONDS = 5.0
+HINT_SECONDS = 0.02
+"""How long hints are gathered before the runtime is looked over."""
+
+Fingerprint = tuple[object, ...]
+
+
+class PodManager:
+    """See the module."""
+
+    def __init__(
+        self, context: NodeContext, node: Callable[[], core.Node], *, relist_seconds: float = RELIST_SECONDS
+    ) -> None:
+        self._context = context
+        self._node = node
+        self._relist_seconds = relist_seconds
+        self._workers: dict[str, PodWorker] = {}
+        self._seen: dict[str, Fingerprint] = {}
+        self._hint = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._started = False
+        self.runtime_trouble = ""
+        """Why the last look at the runtime failed; empty when it did not."""
+
+    @property
+    def workers(self) -> Iterable[PodWorker]:
+        """The workers of all pods that the node knows."""
+        return self._workers.values()
+
+    def worker(self, namespace: str, name: str) -> PodWorker | None:
+        """Find a pod's worker by name: the newest one, should an older pod of that name still be ending."""
+        found = [
+            w for w in self._workers.values() if (w.pod.metadata.namespace, w.pod.metadata.name) == (namespace, name)
+        ]
+        return max(found, key=lambda worker: worker.pod.metadata.creationTimestamp.seconds, default=None)
+
+    async def start(self, pods: Iterable[core.Pod]) -> None:
+        """Begin with all pods that the API has for this node; adopts what runs of them and ends what is not theirs."""
+        running = await self._first_look()
+        self._started = True
+        for pod in sorted(pods, key=lambda pod: (pod.metadata.creationTimestamp.seconds, pod_key(pod))):
+            self._add(pod, adopted=pod.metadata.uid in running)
+        self._take_in(running)
+        self._tasks = [
+            spawn(self._relist(), name=f"relist {self._context.node_name}"),
+            spawn(self._context.runtime.watch(self._hinted), name=f"runtime events {self._context.node_name}"),
+        ]
+
+    async def close(self) -> None:
+        """Let go of all pods; what runs goes on running."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(worker.close() for worker in self._workers.values()))
+
+    # -- from the API
+
+    def changed(self, pod: core.Pod) -> None:
+        """The API has a pod for this node, new or changed."""
+        if not self._started:
+            return
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is None:
+            self._add(pod, adopted=False)
+        else:
+            worker.update(pod)
+
+    def removed(self, pod: core.Pod) -> None:
+        """The API has a pod no more."""
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is not None:
+            worker.remove()
+            self._hinted(pod.metadata.uid)
+
+    def _add(self, pod: core.Pod, *, adopted: bool) -> None:
+        refusal = None
+        ended = pod.status.phase in ("Failed", "Succeeded")
+        if not adopted and not ended and not pod.metadata.HasField("deletionTimestamp"):
+            others = [worker.pod for worker in self._workers.values() if worker.counts]
+            refusal = admission.admit(pod, self._node(), others)
+        if refusal is not None:
+            log.info("pod refused", extra={"pod": pod_key(pod), "reason": refusal.reason, "why": refusal.message})
+            self._context.events.event(
+                pod, "Warning", refusal.reason, refusal.message.removeprefix("Pod was rejected: ")
+            )
+        worker = PodWorker(self._context, pod, rejected=refusal)
+        self._workers[pod.metadata.uid] = worker
+        worker.poke()
+
+    # -- from the runtime
+
+    def _hinted(self, uid: str) -> None:
+        self._hint.set()
+
+    async def _first_look(self) -> dict[str, PodRecord]:
+        """Look the runtime over, as soon as it can be: without it nobody knows what runs."""
+        while True:
+            try:
+                return dict(await self._context.runtime.list_pods())
+            except RuntimeFailure as error:
+                if not self.runtime_trouble:
+                    log.warning("waiting for the container runtime", extra={"error": str(error)})
+                self.runtime_trouble = str(error)
+                await asyncio.sleep(0.5)
+
+    async def _relist(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._relist_seconds):
+                    await self._hint.wait()
+                await asyncio.sleep(HINT_SECONDS)
+            except TimeoutError:
+                pass  # nothing was hinted at; look all the same
+            self._hint.clear()
+            try:
+                self._take_in(dict(await self._context.runtime.list_pods()))
+                if self.runtime_trouble:
+                    log.info("container runtime is back")
+                self.runtime_trouble = ""
+            except RuntimeFailure as error:
+                if not self.runtime_trouble:
+                    log.warning("container runtime cannot be asked", extra={"error": str(error)})
+                self.runtime_trouble = str(error)
+                await asyncio.sleep(0.5)
+
+    def _take_in(self, running: dict[str, PodRecord]) -> None:
+        for uid in [uid for uid, worker in self._workers.items() if worker.finished]:
+            del self._workers[uid]
+            self._seen.pop(uid, None)
+        for uid in self._seen.keys() | running.keys():
+            record = running.get(uid)
+            mark = _fingerprint(record)
+            if self._seen.get(uid) == mark:
+                continue
+            self._seen[uid] = mark
+            worker = self._workers.get(uid)
+            if worker is not None:
+                worker.poke()
+            elif record is not None:
+                self._end_orphan(record)
+            else:
+                del self._seen[uid]
+
+    def _end_orphan(self, record: PodRecord) -> None:
+        log.info(
+            "ending what runs without a pod", extra={"pod": f"{record.namespace}/{record.name}", "uid": record.uid}
+        )
+        pod = core.Pod()
+        pod.metadata.name, pod.metadata.namespace, pod.metadata.uid = record.name, record.namespace, record.uid
+        pod.spec.terminationGracePeriodSeconds = 1
+        pod.spec.nodeName = self._context.node_name
+        worker = PodWorker(self._context, pod)
+        self._workers[record.uid] = worker
+        worker.remove()
+
+
+def _fingerprint(record: PodRecord | None) -> Fingerprint:
+    if record is None:
+        return ()
+    return (
+        tuple((sandbox.id, sandbox.ready) for sandbox in record.sandboxes),
+        tuple((container.id, container.state) for container in record.containers),
+    )

@@ -1,0 +1,193 @@
+"""A pod's volumes on the node: emptyDir and hostPath, and the files that the agent itself mounts.
+
+Everything of a pod lies below ``<root-dir>/pods/<uid>`` in kubelet's layout, so that cleaning up is removing one folder
+(after unmounting what is mounted in it). A volume of a kind that is not supported is refused by name before anything
+of the pod is started; it is never left out silently.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodeagent.env import expand
+from nodeagent.runtime import Mount
+from wharfinger.api import quantity
+from wharfinger.api.types import core
+
+SUPPORTED = ("emptyDir", "hostPath")
+
+
+class VolumeError(Exception):
+    """Raised when a volume cannot be set up; the text is the FailedMount event's."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPaths:
+    """Where a pod's files lie on the node."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, root_dir: Path, uid: str) -> PodPaths:
+        """Return the paths of a pod."""
+        return cls(root_dir / "pods" / uid)
+
+    def volume(self, plugin: str, name: str) -> Path:
+        """Return the folder of a volume."""
+        return self.root / "volumes" / f"kubernetes.io~{plugin}" / name
+
+    @property
+    def etc_hosts(self) -> Path:
+        """The hosts file that all containers of the pod share."""
+        return self.root / "etc-hosts"
+
+    def termination_file(self, container: str, restart_count: int) -> Path:
+        """Return the file that one run of a container may leave its last words in."""
+        return self.root / "containers" / container / f"termination-{restart_count}"
+
+
+def set_up(pod: core.Pod, paths: PodPaths) -> dict[str, Path]:
+    """Make every volume of the pod be there; return the path on the node of each.
+
+    May be called again and again. Raises VolumeError, which names the volume.
+    """
+    ready: dict[str, Path] = {}
+    for volume in pod.spec.volumes:
+        source = volume.volumeSource
+        kind = next((field.name for field, _ in source.ListFields()), "emptyDir")
+        try:
+            if kind == "emptyDir":
+                ready[volume.name] = _empty_dir(pod, volume.name, source.emptyDir, paths)
+            elif kind == "hostPath":
+                ready[volume.name] = _host_path(source.hostPath)
+            else:
+                raise VolumeError(f"{kind} volumes are not supported by this node agent; it has {', '.join(SUPPORTED)}")
+        except (VolumeError, OSError, subprocess.CalledProcessError) as error:
+            raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
+    return ready
+
+
+def _empty_dir(pod: core.Pod, name: str, source: core.EmptyDirVolumeSource, paths: PodPaths) -> Path:
+    path = paths.volume("empty-dir", name)
+    fresh = not path.exists()
+    path.mkdir(parents=True, exist_ok=True)
+    if source.medium == "Memory":
+        if not path.is_mount():
+            size = quantity.parse(source.sizeLimit.string).value() if source.HasField("sizeLimit") else 0
+            options = f"size={size}" if size else "mode=0777"
+            subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], check=True, capture_output=True)
+            fresh = True
+    elif source.medium:
+        raise VolumeError(f"emptyDir.medium {source.medium!r} is not supported: use Memory or leave it empty")
+    if fresh:
+        path.chmod(0o777)
+        context = pod.spec.securityContext
+        if context.HasField("fsGroup"):
+            os.chown(path, -1, context.fsGroup)
+            path.chmod(0o2777)
+    return path
+
+
+_HOST_PATH_CHECKS: Mapping[str, tuple[Callable[[int], bool], str]] = {
+    "Directory": (stat.S_ISDIR, "directory"),
+    "File": (stat.S_ISREG, "file"),
+    "Socket": (stat.S_ISSOCK, "socket"),
+    "CharDevice": (stat.S_ISCHR, "character device"),
+    "BlockDevice": (stat.S_ISBLK, "block device"),
+}
+
+
+def _host_path(source: core.HostPathVolumeSource) -> Path:
+    path, kind = Path(source.path), source.type
+    if kind == "DirectoryOrCreate" and not path.exists():
+        path.mkdir(parents=True, mode=0o755)
+    elif kind == "FileOrCreate" and not path.exists():
+        path.touch(mode=0o644)
+    kind = {"DirectoryOrCreate": "Directory", "FileOrCreate": "File"}.get(kind, kind)
+    if kind:
+        check, word = _HOST_PATH_CHECKS[kind]
+        try:
+            fits = check(path.stat().st_mode)
+        except OSError:
+            fits = False
+        if not fits:
+            raise VolumeError(f"hostPath type check failed: {source.path} is not a {word}")
+    elif not path.exists():
+        path.mkdir(parents=True)  # as the container runtimes do for a missing bind source
+    return path
+
+
+def mounts(container: core.Container, ready: Mapping[str, Path], environment: Mapping[str, str]) -> list[Mount]:
+    """Return a container's mounts of volumes that are set up. Raises VolumeError for a bad subPath."""
+    result = []
+    for mount in container.volumeMounts:
+        source = ready[mount.name]
+        below = expand(mount.subPathExpr, environment) if mount.subPathExpr else mount.subPath
+        if mount.subPathExpr and "$(" in below:
+            raise VolumeError(f"subPathExpr {mount.subPathExpr!r} names a variable that the container does not have")
+        if below:
+            source = _sub_path(source, below)
+        target = mount.mountPath if mount.mountPath.startswith("/") else f"/{mount.mountPath}"
+        result.append(Mount(target, str(source), mount.readOnly, mount.mountPropagation or "None"))
+    return result
+
+
+def _sub_path(volume: Path, below: str) -> Path:
+    """Return a path within a volume, made as a folder when missing; links must not lead out of the volume."""
+    if below.startswith("/") or ".." in below.split("/"):
+        raise VolumeError(f"subPath {below!r} must be relative and must not contain '..'")
+    target = volume / below
+    base = volume.resolve()
+    if base not in (target.resolve(), *target.resolve().parents):
+        raise VolumeError(f"subPath {below!r} leads out of the volume")
+    if not target.exists():
+        target.mkdir(parents=True, mode=0o750)
+    return target.resolve()
+
+
+def write_hosts(pod: core.Pod, path: Path, *, ips: tuple[str, ...], hostname: str, domain: str) -> None:
+    """Write the pod's hosts file: the loopback names, the pod itself, and its hostAliases."""
+    lines = [
+        "# Kubernetes-managed hosts file.",
+        "127.0.0.1\tlocalhost",
+        "::1\tlocalhost ip6-localhost ip6-loopback",
+        "fe00::0\tip6-localnet",
+        "fe00::0\tip6-mcastprefix",
+        "fe00::1\tip6-allnodes",
+        "fe00::2\tip6-allrouters",
+    ]
+    own = f"{hostname}.{domain}\t{hostname}" if domain else hostname
+    lines += [f"{ip}\t{own}" for ip in ips]
+    if pod.spec.hostAliases:
+        lines += ["", "# Entries added by HostAliases."]
+        lines += ["\t".join([alias.ip, *alias.hostnames]) for alias in pod.spec.hostAliases]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    path.chmod(0o644)
+
+
+def tear_down(paths: PodPaths) -> None:
+    """Unmount and remove all that a pod left on the node; does nothing when that has been done."""
+    volumes = paths.root / "volumes"
+    for mount in _mount_points(str(paths.root)):
+        subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+    if _mount_points(str(volumes)):
+        raise VolumeError(f"{volumes} has mounts that cannot be removed")
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(paths.root)
+
+
+def _mount_points(prefix: str) -> list[str]:
+    points = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        point = line.split(" ")[4].encode().decode("unicode_escape")
+        if point == prefix or point.startswith(prefix + "/"):
+            points.append(point)
+    return points[::-1]
