@@ -1,7 +1,7 @@
 """Verdicts and scores of one kind of pod over all nodes, kept current row by row.
 
-Building it costs a pass over all nodes for each plugin. From then on :meth:`ClassState.sync` looks into the node table's
-journal and computes only the rows that changed, and of those only the plugins that read what changed: after a
+Building it costs a pass over all nodes for each plugin. From then on :meth:`ClassState.sync` looks into the node
+table's journal and computes only the rows that changed, and of those only the plugins that read what changed: after a
 placement that is one row of the resource plugins. So a decision costs the same few numpy calls on one row, plus one
 search for the highest total, whatever the number of nodes.
 

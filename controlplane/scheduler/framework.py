@@ -144,12 +144,14 @@ class ScaledToMaximum(Score):
     """Whether the highest raw score is the worst."""
 
     def bounds(self, raw: Ints) -> int:
+        """Return the highest raw score."""
         return int(raw.max(initial=0))
 
     def scale(self, raw: Ints, bounds: Any) -> Ints:
+        """Return each score as its share of the highest."""
         if bounds == 0:
             return np.full_like(raw, MAX_SCORE) if self.reverse else raw
-        scaled = raw * MAX_SCORE // bounds
+        scaled: Ints = raw * MAX_SCORE // int(bounds)
         return MAX_SCORE - scaled if self.reverse else scaled
 
 

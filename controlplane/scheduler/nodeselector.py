@@ -1,8 +1,8 @@
 """Node selectors over label columns: every requirement is answered for all nodes at once.
 
 A term is all of its requirements, a selector any of its terms; a term without requirements matches no node. The
-operators follow ``k8s.io/component-helpers/scheduling/corev1/nodeaffinity``: NotIn and DoesNotExist also hold for a node
-without the label, Gt and Lt compare 64-bit integers and hold for nothing else, fields know only ``metadata.name``.
+operators follow ``k8s.io/component-helpers/scheduling/corev1/nodeaffinity``: NotIn and DoesNotExist also hold for a
+node without the label, Gt and Lt compare 64-bit integers and hold for nothing else, fields know only ``metadata.name``.
 """
 
 from __future__ import annotations
@@ -53,17 +53,21 @@ class LabelRequirement(Requirement):
         self._predicate = Predicate(_test(operator, self.values))
 
     def mask(self, rows: Rows) -> Bools:
+        """Return for each of the rows whether it holds."""
         return self._column.where(self._predicate, rows)
 
     def holds(self, row: int) -> bool:
+        """Whether it holds for the node of one row."""
         return bool(self.mask(slice(row, row + 1))[0])
 
     def miss(self, row: int) -> str:
+        """Say what the node has instead."""
         value = self._column.values[self._column.ids[row]]
         have = f"has no label {self.key}" if value is None else f"has {self.key}={value}"
         return f"{have}, needs {self}"
 
     def change(self, row: int) -> Change | None:
+        """Return what would make it hold."""
         node = self._table.names[row]
         match self.operator:
             case "In":
@@ -99,6 +103,7 @@ class NameRequirement(Requirement):
         self.names = frozenset(names)
 
     def mask(self, rows: Rows) -> Bools:
+        """Return for each of the rows whether it holds."""
         found = np.zeros(self._table.size, np.bool_)
         for name in self.names:
             if (row := self._table.rows.get(name)) is not None:
@@ -106,13 +111,16 @@ class NameRequirement(Requirement):
         return ~found[rows] if self.operator == "NotIn" else found[rows]
 
     def holds(self, row: int) -> bool:
+        """Whether it holds for the node of one row."""
         return (self._table.names[row] in self.names) is (self.operator == "In")
 
     def miss(self, row: int) -> str:
+        """Say what the node has instead."""
         wanted = " or ".join(sorted(self.names))
         return f"is {'' if self.operator == 'NotIn' else 'not '}{wanted}"
 
     def change(self, row: int) -> Change | None:
+        """Return what would make it hold."""
         return None
 
 
@@ -124,15 +132,19 @@ class Never(Requirement):
         self._why = why
 
     def mask(self, rows: Rows) -> Bools:
+        """Return for each of the rows whether it holds."""
         return np.zeros(len(self._table.alive[rows]), np.bool_)
 
     def holds(self, row: int) -> bool:
+        """Whether it holds for the node of one row."""
         return False
 
     def miss(self, row: int) -> str:
+        """Say what the node has instead."""
         return self._why
 
     def change(self, row: int) -> Change | None:
+        """Return what would make it hold."""
         return None
 
 
@@ -180,15 +192,15 @@ class Selector:
         """Return the only node names that can match, when every term names some; else None."""
         result: set[str] = set()
         for term in self.terms:
-            named = [entry.names for entry in term.requirements if _names_nodes(entry)]
+            named = [
+                entry.names
+                for entry in term.requirements
+                if isinstance(entry, NameRequirement) and entry.operator == "In"
+            ]
             if not named:
                 return None
             result |= frozenset.intersection(*named)
         return frozenset(result)
-
-
-def _names_nodes(requirement: Requirement) -> bool:
-    return isinstance(requirement, NameRequirement) and requirement.operator == "In"
 
 
 def from_labels(table: NodeTable, labels: Iterable[tuple[str, str]]) -> Term:

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.scheduler import requests
 from controlplane.scheduler.framework import Aspect, Bools, Ints, Rows
 from controlplane.scheduler.podinfo import HostPort, Usage
+from wharfinger.api import pods
 from wharfinger.api.types import core
 
 CPU, MEMORY, PODS, STORAGE = range(4)
@@ -130,6 +130,10 @@ class NodeTable:
         """(Protocol, port) -> row -> address -> how many pods claim it; the empty address means all."""
         self.placed: dict[str, tuple[str, Usage]] = {}
         """Key of a pod -> its node and what it takes there."""
+        self.touched: Ints = np.zeros(size, np.int64)
+        """Position of the latest change of each row."""
+        self.born: Ints = np.zeros(size, np.int64)
+        """Position at which each row was given to its present node."""
         self._by_node: dict[str, dict[str, Usage]] = {}
         self._journal: list[tuple[int, Aspect]] = []
         self._free: list[int] = list(range(size - 1, -1, -1))
@@ -204,11 +208,12 @@ class NodeTable:
         self.rows[name] = row
         self.names[row] = name
         self.alive[row] = True
+        self.born[row] = self.position + 1
         self.images_stamp += 1
-        pods = self.pods_on(name)
-        for usage in pods.values():
+        placed = self.pods_on(name)
+        for usage in placed.values():
             self._count(row, usage, 1)
-        self._claim_ports(row, pods.values(), 1)
+        self._claim_ports(row, placed.values(), 1)
         return row
 
     def _grow(self) -> None:
@@ -222,13 +227,15 @@ class NodeTable:
         self.allocatable = np.concatenate((self.allocatable, np.zeros((len(self.resources), more), np.int64)), axis=1)
         self.requested = np.concatenate((self.requested, np.zeros((len(self.resources), more), np.int64)), axis=1)
         self.nonzero = np.concatenate((self.nonzero, np.zeros((2, more), np.int64)), axis=1)
+        self.touched = np.concatenate((self.touched, np.zeros(more, np.int64)))
+        self.born = np.concatenate((self.born, np.zeros(more, np.int64)))
         for column in self._labels.values():
             column.ids = np.concatenate((column.ids, np.zeros(more, np.int32)))
         self._free = list(range(old + more - 1, old - 1, -1))
         self.layout += 1
 
     def _set_allocatable(self, row: int, node: core.Node) -> Aspect:
-        offered = requests.amounts(node.status.allocatable)
+        offered = pods.amounts(node.status.allocatable)
         numbers = [self.resource(name) for name in offered]
         values = np.zeros(len(self.resources), np.int64)
         values[numbers] = list(offered.values())
@@ -316,9 +323,9 @@ class NodeTable:
         if before is None:
             return None
         node, usage = before
-        pods = self._by_node[node]
-        del pods[key]
-        if not pods:
+        others = self._by_node[node]
+        del others[key]
+        if not others:
             del self._by_node[node]
         row = self.rows.get(node)
         if row is not None:
@@ -376,6 +383,7 @@ class NodeTable:
     def _note(self, row: int, aspects: Aspect) -> None:
         self._journal.append((row, aspects))
         self.position += 1
+        self.touched[row] = self.position
         if len(self._journal) > 2 * _JOURNAL:
             del self._journal[:-_JOURNAL]
 

@@ -50,8 +50,8 @@ class Usage:
 
     def __init__(self, key: Hashable, pod: core.Pod) -> None:
         self.key = key
-        self.amounts = {name: amount for name, amount in requests.pod_requests(pod).items() if amount}
-        nonzero = requests.pod_requests(pod, nonzero=True)
+        self.amounts = {name: amount for name, amount in requests.needed(pod).items() if amount}
+        nonzero = requests.occupied(pod)
         self.nonzero_cpu = nonzero.get("cpu", 0)
         """In thousandths, with the defaults for scores."""
         self.nonzero_memory = nonzero.get("memory", 0)
@@ -62,13 +62,15 @@ class Usage:
 class PodClass:
     """All pending pods that are alike for scheduling."""
 
-    __slots__ = ("exemplar", "images", "key", "usage")
+    __slots__ = ("exemplar", "images", "key", "scored", "usage")
 
     def __init__(self, key: Hashable, pod: core.Pod, usage: Usage) -> None:
         self.key = key
         self.exemplar = pod
         """One of them; plugins read from it only what is part of the key."""
         self.usage = usage
+        self.scored = requests.scored(pod)
+        """What the pod counts as in NodeResourcesFit's score, where kube-scheduler leaves out pod-level requests."""
         spec = pod.spec
         images = [container.image for group in (spec.initContainers, spec.containers) for container in group]
         images += [
@@ -101,7 +103,7 @@ class PodInfo:
 def host_ports(pod: core.Pod) -> tuple[HostPort, ...]:
     """Return the ports of the host that the pod claims; those of plain init containers do not count."""
     return tuple(
-        HostPort(port.protocol or "TCP", port.hostPort, "" if port.hostIP == "0.0.0.0" else port.hostIP)  # noqa: S104
+        HostPort(port.protocol or "TCP", port.hostPort, "" if port.hostIP == "0.0.0.0" else port.hostIP)
         for container in (
             *pod.spec.containers,
             *(sidecar for sidecar in pod.spec.initContainers if sidecar.restartPolicy == "Always"),

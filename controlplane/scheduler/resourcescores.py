@@ -73,10 +73,7 @@ class Fill:
     """What a node has and would have given away of the resources that a score looks at."""
 
     def __init__(self, table: NodeTable, pod: PodClass, resources: Sequence[Weighted], *, nonzero: bool) -> None:
-        usage = pod.usage
-        need = dict(usage.amounts)
-        if nonzero:
-            need["cpu"], need["memory"] = usage.nonzero_cpu, usage.nonzero_memory
+        need = pod.scored if nonzero else pod.usage.amounts
         self._table = table
         self.resources = [entry for entry in resources if need.get(entry.name) or not is_scalar(entry.name)]
         self._numbers = np.array([table.resource(entry.name) for entry in self.resources], np.intp)

@@ -1,7 +1,7 @@
 """ImageLocality: prefer nodes that have the pod's images already, big ones above all.
 
-An image counts with its size times the share of nodes that have it, lest one node draws everything; the sum becomes 0 to
-100 between 23 MB and 1,000 MB for each container.
+An image counts with its size times the share of nodes that have it, lest one node draws everything; the sum becomes 0
+to 100 between 23 MB and 1,000 MB for each container.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class ImageLocality(ScorePlugin):
     name = "ImageLocality"
 
     def prepare_score(self, pod: PodClass, table: NodeTable) -> Score:
+        """Prepare to look for the images of the pod."""
         return _Score(table, tuple(normalised(image) for image in pod.images))
 
 

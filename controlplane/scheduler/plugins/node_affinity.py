@@ -51,6 +51,7 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
             self._added = decoded.message
 
     def prepare_filter(self, pod: PodClass, table: NodeTable) -> Filter | Refusal | None:
+        """Prepare for what the pod and the profile require; terms that exclude each other refuse the pod."""
         spec = pod.exemplar.spec
         affinity = spec.affinity.nodeAffinity
         added = self._added
@@ -64,6 +65,7 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
         return _Filter(table, selector=selector, required=required, added=_required(added, table), only=only)
 
     def prepare_score(self, pod: PodClass, table: NodeTable) -> Score | None:
+        """Prepare for what the pod and the profile prefer, if anything."""
         terms = [
             (preferred.weight, nodeselector.from_term(table, preferred.preference))
             for affinity in (pod.exemplar.spec.affinity.nodeAffinity, self._added)

@@ -19,6 +19,7 @@ class NodeName(FilterPlugin):
     name = "NodeName"
 
     def prepare_filter(self, pod: PodClass, table: NodeTable) -> Filter | None:
+        """Prepare for pods that name a node; others pass."""
         wanted = pod.exemplar.spec.nodeName
         return _Filter(table, wanted) if wanted else None
 

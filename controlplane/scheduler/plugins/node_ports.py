@@ -16,6 +16,7 @@ class NodePorts(FilterPlugin):
     name = "NodePorts"
 
     def prepare_filter(self, pod: PodClass, table: NodeTable) -> Filter | None:
+        """Prepare for pods that claim ports of the host."""
         ports = pod.usage.ports
         return _Filter(table, ports) if ports else None
 

@@ -1,8 +1,8 @@
 """NodeResourcesBalancedAllocation: prefer nodes whose resources are used up evenly.
 
-The score tells by how much the pod would change the balance of the node: 75 if not at all, less if it would become less
-even, more if more (50 + half of 50 + balance after - balance before, as in kube-scheduler since 1.35). It has nothing to
-say about pods that request none of its resources, which would otherwise all gather on the emptiest node.
+The score tells by how much the pod would change the balance of the node: 75 if not at all, less if it would become
+less even, more if more (50 + half of 50 + balance after - balance before, as in kube-scheduler since 1.35). It has
+nothing to say about pods that request none of its resources, which would otherwise all gather on the emptiest node.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         super().__init__(rest)
 
     def prepare_score(self, pod: PodClass, table: NodeTable) -> Score | None:
+        """Prepare, if the pod requests any of the resources."""
         fill = Fill(table, pod, self._resources, nonzero=False)
         return _Score(fill) if fill.any else None
 

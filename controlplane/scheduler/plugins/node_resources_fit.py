@@ -52,10 +52,12 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         return bool(slash) and (resource in self._ignored or group in self._ignored_groups)
 
     def prepare_filter(self, pod: PodClass, table: NodeTable) -> Filter:
+        """Prepare to compare what is free with what the pod needs."""
         needs = {name: amount for name, amount in pod.usage.amounts.items() if not self._is_ignored(name)}
         return _Filter(table, needs)
 
     def prepare_score(self, pod: PodClass, table: NodeTable) -> Score:
+        """Prepare to score by what would be left."""
         return _Score(self._strategy, Fill(table, pod, self._strategy.resources, nonzero=True))
 
 

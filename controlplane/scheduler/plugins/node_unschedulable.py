@@ -19,7 +19,8 @@ class NodeUnschedulable(FilterPlugin):
     name = "NodeUnschedulable"
 
     def prepare_filter(self, pod: PodClass, table: NodeTable) -> Filter | None:
-        if any(tolerates(toleration, TAINT) for toleration in pod.exemplar.spec.tolerations):
+        """Prepare, unless the pod tolerates being put on cordoned nodes."""
+        if tolerates(pod.exemplar.spec.tolerations, TAINT):
             return None
         return _Filter(table)
 

@@ -12,4 +12,5 @@ class PrioritySort(QueueSortPlugin):
     name = "PrioritySort"
 
     def sort_key(self, pod: PodInfo) -> tuple[int, ...]:
+        """Return the priority, highest first."""
         return (-pod.priority,)

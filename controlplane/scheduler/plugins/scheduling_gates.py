@@ -12,6 +12,7 @@ class SchedulingGates(PreEnqueuePlugin):
     name = "SchedulingGates"
 
     def gate(self, pod: PodInfo) -> Refusal | None:
+        """Return the gates that are left."""
         gates = [gate.name for gate in pod.pod.spec.schedulingGates]
         if not gates:
             return None

@@ -38,9 +38,11 @@ class TaintToleration(FilterPlugin, ScorePlugin):
     name = "TaintToleration"
 
     def prepare_filter(self, pod: PodClass, table: NodeTable) -> Filter:
+        """Prepare to find untolerated NoSchedule and NoExecute taints."""
         return _Filter(table, pod)
 
     def prepare_score(self, pod: PodClass, table: NodeTable) -> Score:
+        """Prepare to count untolerated PreferNoSchedule taints."""
         return _Score(table, pod)
 
 

@@ -1,0 +1,108 @@
+"""What a scheduling attempt came to: a placement, or a diagnosis. Values with their reasons, made to be kept.
+
+A :class:`Placement` holds little more than a position in the node table's journal: the arrays behind it are put
+together again from the class state's history when somebody asks. A :class:`Diagnosis` holds the codes and the numbers
+behind them, and is shared by all pods of a kind that failed for the same reasons; the engine keeps the latest few
+whole and thins the others out to their counts.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.scheduler.framework import Code, Refusal
+
+if TYPE_CHECKING:
+    from controlplane.scheduler.classstate import ClassState
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A node was found."""
+
+    node: str
+    row: int
+    total: int
+    """Weighted sum of the scores."""
+    scores: tuple[int, ...]
+    """Normalised score of each scoring plugin of the class state, in order."""
+    feasible: int
+    """How many nodes could have taken the pod."""
+    evaluated: int
+    """How many nodes there were."""
+    ties: int
+    """How many nodes shared the highest total; one of them was drawn."""
+    position: int
+    """Where the node table's journal stood."""
+    state: weakref.ref[ClassState]
+
+
+class Diagnosis:
+    """No node was found."""
+
+    __slots__ = ("codes", "counts", "evaluated", "facts", "final", "message", "names", "position", "refusal", "state")
+
+    def __init__(self, state: ClassState) -> None:
+        table = state.table
+        self.state = weakref.ref(state)
+        self.position = state.position
+        self.evaluated = len(table)
+        self.refusal = state.refusal
+        self.names: Sequence[str | None] | None = tuple(table.names)
+        self.codes: list[NDArray[np.int32]] | None = [column.codes.copy() for column in state.filters]
+        self.facts: list[Any] | None = [column.filter.facts() for column in state.filters]
+        self.counts, self.final = _count(state)
+        """Reason -> nodes with it, by the first plugin that refused each node; whether removing pods cannot help."""
+        self.message = failure_message(self.counts, self.evaluated, self.refusal)
+
+    def thin(self) -> None:
+        """Let go of the arrays; the counts and the message stay."""
+        self.names = self.codes = self.facts = None
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The filters that refused at least one node."""
+        if self.refusal is not None:
+            return (self.refusal.plugin,)
+        state = self.state()
+        if self.codes is None or state is None:
+            return ()
+        return tuple(
+            column.filter.plugin for column, codes in zip(state.filters, self.codes, strict=False) if codes.any()
+        )
+
+
+def _count(state: ClassState) -> tuple[Counter[str], bool]:
+    counts: Counter[str] = Counter()
+    left = state.table.alive.copy()
+    if state.refusal is not None:
+        for reason in state.refusal.reasons:
+            counts[reason] = int(np.count_nonzero(left))
+        return counts, state.refusal.code is Code.UNRESOLVABLE
+    final = True
+    for column in state.filters:
+        refused = left & (column.codes != 0)
+        for code, number in zip(*np.unique(column.codes[refused], return_counts=True), strict=True):
+            refusal: Refusal = column.filter.refusal(int(code))
+            final = final and refusal.code is Code.UNRESOLVABLE
+            for reason in refusal.reasons:
+                counts[reason] += int(number)
+        left &= ~refused
+    return counts, final
+
+
+def failure_message(counts: Counter[str], nodes: int, refusal: Refusal | None) -> str:
+    """Return the line of the FailedScheduling event, in kube-scheduler's form."""
+    if nodes == 0:
+        return "no nodes available to schedule pods"
+    if refusal is not None:
+        return f"0/{nodes} nodes are available: {', '.join(refusal.reasons)}."
+    parts = sorted(f"{number} {reason}" for reason, number in counts.items())
+    return f"0/{nodes} nodes are available: {', '.join(parts)}."

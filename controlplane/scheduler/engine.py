@@ -1,0 +1,98 @@
+"""Decides, pod by pod, on a node table. No I/O and no clock: events in, decisions out.
+
+Each kind of pod has a :class:`ClassState`; the most recently used are kept, as many as fit into a budget of cells
+(kinds x nodes), so that memory stays bounded however many kinds come by. A decision is: bring the state up to date,
+take a node with the highest total (ties are drawn by a seeded generator, so that a run can be repeated), count the pod
+there at once. Forgetting is the same in reverse.
+"""
+
+from __future__ import annotations
+
+import random
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+
+from controlplane.scheduler.classstate import ClassState
+from controlplane.scheduler.decisions import Diagnosis, Placement
+from controlplane.scheduler.nodetable import NodeTable
+from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
+from controlplane.scheduler.profile import Profile
+
+CELLS = 2_000_000
+"""Kinds x nodes kept; a cell takes some 40 bytes."""
+WHOLE_DIAGNOSES = 32
+
+
+class Engine:
+    """Profiles, node table and class states."""
+
+    def __init__(self, profiles: Iterable[Profile] | None = None, *, seed: int = 0) -> None:
+        listed = list(profiles) if profiles is not None else [Profile()]
+        self.profiles = {profile.scheduler_name: profile for profile in listed}
+        self.table = NodeTable()
+        self.pods = PodTable([plugin for profile in listed for plugin in profile.plugins])
+        self._random = random.Random(seed)
+        self._states: OrderedDict[PodClass, ClassState] = OrderedDict()
+        self._diagnoses: dict[PodClass, tuple[int, Diagnosis]] = {}
+        self._whole: deque[Diagnosis] = deque()
+
+    def profile(self, pod: PodInfo) -> Profile:
+        """Return the profile that the pod asks for. Raises KeyError for one of another scheduler."""
+        return self.profiles[pod.cls.exemplar.spec.schedulerName]
+
+    def state(self, pod: PodInfo) -> ClassState:
+        """Return the class state of a pod, up to date."""
+        state = self._states.get(pod.cls)
+        if state is None:
+            state = ClassState(self.profile(pod), pod.cls, self.table)
+            self._states[pod.cls] = state
+            while len(self._states) > max(4, CELLS // self.table.size):
+                dropped, _ = self._states.popitem(last=False)
+                self._diagnoses.pop(dropped, None)
+        else:
+            self._states.move_to_end(pod.cls)
+        state.sync()
+        return state
+
+    def decide(self, pod: PodInfo) -> Placement | Diagnosis:
+        """Find a node and count the pod there, or say why there is none."""
+        state = self.state(pod)
+        best = state.best()
+        if not len(best):
+            return self._diagnose(state)
+        row = int(best[0]) if len(best) == 1 else int(best[self._random.randrange(len(best))])
+        name = self.table.names[row]
+        assert name is not None
+        placement = Placement(
+            node=name,
+            row=row,
+            total=int(state.total[row]),
+            scores=tuple(int(scored.scaled[row]) for scored in state.scores),
+            feasible=state.feasible_count,
+            evaluated=len(self.table),
+            ties=len(best),
+            position=state.position,
+            state=weakref.ref(state),
+        )
+        self.table.place(pod.key, name, pod.cls.usage)
+        return placement
+
+    def could_place(self, pod: PodInfo) -> bool:
+        """Whether some node would take the pod now."""
+        return self.state(pod).feasible_count > 0
+
+    def _diagnose(self, state: ClassState) -> Diagnosis:
+        known = self._diagnoses.get(state.pod)
+        if known is not None and known[0] == state.position and known[1].codes is not None:
+            return known[1]
+        diagnosis = Diagnosis(state)
+        self._diagnoses[state.pod] = (state.position, diagnosis)
+        self._whole.append(diagnosis)
+        if len(self._whole) > WHOLE_DIAGNOSES:
+            self._whole.popleft().thin()
+        return diagnosis
+
+    def forget(self, pod: PodInfo) -> None:
+        """Take back a placement that did not come to be."""
+        self.table.remove(pod.key)

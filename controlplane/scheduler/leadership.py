@@ -1,0 +1,269 @@
+"""One term of leading: everything the scheduler knows and does while it leads.
+
+A new term starts from nothing but the API: fresh informers, table and queue. What an earlier term assumed or another
+leader has bound since cannot linger, and a scheduler that only stands by costs next to nothing. The loop decides in
+slices of a few milliseconds and lets the event loop take in events and answers in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controlplane.scheduler import metrics
+from controlplane.scheduler.binder import Binder
+from controlplane.scheduler.decisions import Diagnosis, Placement
+from controlplane.scheduler.engine import Engine
+from controlplane.scheduler.framework import Aspect
+from controlplane.scheduler.podinfo import TERMINAL, PodClass
+from controlplane.scheduler.profile import Profile
+from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
+from controlplane.scheduler.reporter import Reporter
+from wharfinger.api import errors
+from wharfinger.api.types import core
+from wharfinger.client import Client, Informer
+
+log = logging.getLogger(__name__)
+
+SLICE = 0.005
+"""Seconds of deciding before others get a turn."""
+FLUSH_SECONDS = 30.0
+WAKE_PAUSE = 0.01
+KINDS_AT_ONCE = 64
+REMEMBERED = 20_000
+
+
+@dataclass(slots=True)
+class Remembered:
+    """A pod that was bound in this term."""
+
+    uid: str
+    cls: PodClass
+    attempts: int
+    placement: Placement
+    at: float
+
+
+class Leadership:
+    """Schedules from :meth:`run` until that is cancelled."""
+
+    def __init__(self, client: Client, profiles: Iterable[Profile], *, seed: int) -> None:
+        self.engine = Engine(profiles, seed=seed)
+        self.queue = SchedulingQueue(self.engine.profile)
+        self.nodes = Informer(client.resource(core.Node))
+        self.pods = Informer(client.resource(core.Pod))
+        self.bound: OrderedDict[str, Remembered] = OrderedDict()
+        self._binder = Binder(client, bound=self._on_bound, failed=self._on_failed)
+        self._reporter = Reporter(client, busy=self._is_busy)
+        self._work = asyncio.Event()
+        self._changed = Aspect(0)
+        self._woken_at = 0.0
+        self._wake_pause = WAKE_PAUSE
+        self.ready = False
+        """Whether the first lists have been taken in."""
+
+    # -- life
+
+    async def run(self) -> None:
+        """Follow the API and schedule."""
+        self.nodes.add_handler(on_add=self.set_node, on_update=self._update_node, on_delete=self._remove_node)
+        self.pods.add_handler(on_add=self.set_pod, on_update=self._update_pod, on_delete=self._remove_pod)
+        self._reporter.start()
+        try:
+            await self.nodes.start()
+            await self.pods.start()
+            await self.nodes.wait_synced()
+            await self.pods.wait_synced()
+            self.ready = True
+            log.info("scheduling", extra={"nodes": len(self.nodes), "pods": len(self.pods), **self.queue.counts})
+            await self._loop()
+        finally:
+            self.ready = False
+            await self._binder.close()
+            await self.pods.stop()
+            await self.nodes.stop()
+            await self._reporter.close()
+
+    async def _loop(self) -> None:
+        flushed = time.monotonic()
+        while True:
+            await self._wait(flushed + FLUSH_SECONDS)
+            now = time.monotonic()
+            if now - flushed >= FLUSH_SECONDS:
+                flushed = now
+                self.queue.flush(now)
+            self._wake(now)
+            self._decide_slice()
+            self._binder.flush()
+            metrics.NODES.labels("nodes").set(len(self.engine.table))
+            metrics.NODES.labels("pods").set(len(self.engine.table.placed))
+            await asyncio.sleep(0)
+
+    async def _wait(self, until: float) -> None:
+        """Return when there is something to do."""
+        if self.queue.active:
+            return
+        if self._changed or self.queue.hungry:
+            until = min(until, self._woken_at + self._wake_pause)
+        ready = self.queue.next_ready()
+        if ready is not None:
+            until = min(until, ready)
+        self._work.clear()
+        delay = until - time.monotonic()
+        if delay <= 0:
+            return
+        try:
+            async with asyncio.timeout(delay):
+                await self._work.wait()
+        except TimeoutError:
+            return
+
+    def _is_busy(self) -> bool:
+        return self.queue.active > 0 or self._binder.outstanding > 0
+
+    # -- deciding
+
+    def _wake(self, now: float) -> None:
+        """Ask for each kind of unschedulable pod that recent changes concern whether it fits now."""
+        if not (self._changed or self.queue.hungry) or now < self._woken_at + self._wake_pause:
+            return
+        changed, self._changed = self._changed, Aspect(0)
+        moved = self.queue.wake(changed, self.engine.could_place, now, most=KINDS_AT_ONCE)
+        if moved:
+            metrics.WOKEN.inc(moved)
+        self._woken_at = time.monotonic()
+        # However many kinds wait, asking them takes a small share of the time.
+        self._wake_pause = max(WAKE_PAUSE, 5 * (self._woken_at - now))
+
+    def _decide_slice(self) -> None:
+        end = time.perf_counter() + SLICE
+        now = time.monotonic()
+        while (pod := self.queue.pop(now)) is not None:
+            begun = time.perf_counter()
+            self._attempt(pod)
+            ended = time.perf_counter()
+            result = "scheduled" if isinstance(pod.last, Placement) else "unschedulable"
+            self._count(pod, result, ended - begun)
+            if ended >= end:
+                return
+
+    def _count(self, pod: QueuedPod, result: str, seconds: float) -> None:
+        profile = pod.info.cls.exemplar.spec.schedulerName
+        metrics.ATTEMPTS.labels(result, profile).inc()
+        metrics.ATTEMPT_SECONDS.labels(result, profile).observe(seconds)
+
+    def _attempt(self, pod: QueuedPod) -> None:
+        decision = self.engine.decide(pod.info)
+        pod.last = decision
+        if isinstance(decision, Placement):
+            self._binder.submit(pod, decision)
+            return
+        self.queue.park(pod, decision, time.monotonic(), reads=self._reads(pod, decision))
+        self._reporter.failed(pod.info, decision.message)
+        log.debug("unschedulable", extra={"pod": pod.info.key, "why": decision.message})
+
+    def _reads(self, pod: QueuedPod, diagnosis: Diagnosis) -> Aspect:
+        refusing = set(diagnosis.plugins)
+        reads = Aspect.EXISTENCE
+        for column in self.engine.state(pod.info).filters:
+            if column.filter.plugin in refusing:
+                reads |= column.filter.reads
+        return reads
+
+    # -- outcomes
+
+    def _on_bound(self, pod: QueuedPod, placement: Placement) -> None:
+        info = pod.info
+        now = time.monotonic()
+        if self.queue.get(info.key) is pod:
+            self.queue.remove(info.key)
+        self.bound[info.key] = Remembered(info.uid, info.cls, pod.attempts, placement, now)
+        self.bound.move_to_end(info.key)
+        if len(self.bound) > REMEMBERED:
+            self.bound.popitem(last=False)
+        metrics.POD_SECONDS.labels(str(min(pod.attempts, 10))).observe(now - pod.added)
+        self._reporter.scheduled(info, placement.node)
+        log.debug("bound", extra={"pod": info.key, "node": placement.node})
+
+    def _on_failed(self, pod: QueuedPod, placement: Placement, error: errors.StatusError) -> None:
+        info = pod.info
+        if self.queue.get(info.key) is not pod:
+            return  # deleted, or bound by somebody else, and the watch was faster than the answer
+        self.engine.forget(info)
+        self._note(Aspect.USAGE)
+        if isinstance(error, errors.NotFoundError):
+            self.queue.remove(info.key)
+            return
+        log.info("bind refused", extra={"pod": info.key, "node": placement.node, "error": str(error)})
+        self.queue.retry(pod, time.monotonic())
+        if not isinstance(error, errors.ConflictError):
+            self._reporter.failed(info, f"binding to {placement.node} failed: {error}", reason="SchedulerError")
+            metrics.ATTEMPTS.labels("error", info.cls.exemplar.spec.schedulerName).inc()
+
+    # -- events
+
+    def _note(self, aspects: Aspect) -> None:
+        self._changed |= aspects
+        self._work.set()
+
+    def set_node(self, node: core.Node) -> None:
+        """Take in a node, new or changed."""
+        try:
+            changed = self.engine.table.set_node(node)
+        except ValueError as error:
+            log.warning("node left as it was", extra={"node": node.metadata.name, "error": str(error)})
+            return
+        if changed:
+            self._note(changed)
+
+    def _update_node(self, _: core.Node, node: core.Node) -> None:
+        self.set_node(node)
+
+    def _remove_node(self, node: core.Node) -> None:
+        self.engine.table.remove_node(node.metadata.name)
+
+    def set_pod(self, pod: core.Pod) -> None:
+        """Take in a pod, new or changed: placed, pending, or neither."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        try:
+            if pod.status.phase in TERMINAL:
+                self._drop(key)
+            elif pod.spec.nodeName:
+                self._place(key, pod)
+            elif pod.spec.schedulerName in self.engine.profiles and not pod.metadata.HasField("deletionTimestamp"):
+                self.queue.add(self.engine.pods.info(pod), time.monotonic())
+                self._work.set()
+            elif (waiting := self.queue.get(key)) is not None and waiting.state != "in flight":
+                self.queue.remove(key)
+        except ValueError as error:
+            log.warning("pod left alone", extra={"pod": key, "error": str(error)})
+
+    def _place(self, key: str, pod: core.Pod) -> None:
+        table = self.engine.table
+        before = table.placed.get(key)
+        if table.place(key, pod.spec.nodeName, self.engine.pods.usage(pod)) and before is not None:
+            self._note(Aspect.USAGE)  # it was assumed elsewhere, or has shrunk
+        waiting = self.queue.get(key)
+        if waiting is not None and not (waiting.state == "in flight" and self._is_own(waiting, pod)):
+            self.queue.remove(key)
+
+    @staticmethod
+    def _is_own(waiting: QueuedPod, pod: core.Pod) -> bool:
+        """Whether the binding is our own, whose answer is about to come."""
+        return isinstance(waiting.last, Placement) and waiting.last.node == pod.spec.nodeName
+
+    def _update_pod(self, _: core.Pod, pod: core.Pod) -> None:
+        self.set_pod(pod)
+
+    def _remove_pod(self, pod: core.Pod) -> None:
+        self._drop(f"{pod.metadata.namespace}/{pod.metadata.name}")
+
+    def _drop(self, key: str) -> None:
+        self.queue.remove(key)
+        self.bound.pop(key, None)
+        if self.engine.table.remove(key) is not None:
+            self._note(Aspect.USAGE)

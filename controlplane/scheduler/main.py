@@ -1,0 +1,120 @@
+"""The daemon ``wharf-scheduler``: serves health, metrics and explanations, and schedules while it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import socket
+import sys
+from collections.abc import Sequence
+
+from controlplane.scheduler import metrics, service
+from controlplane.scheduler.leadership import Leadership
+from controlplane.scheduler.options import Options, parse
+from controlplane.scheduler.profile import Profile
+from wharfinger import daemon
+from wharfinger.client import Client, ClientConfig, ConfigError, Fence, LeaderElector
+
+log = logging.getLogger(__name__)
+
+GRPC_ADDRESS = "wharfinger.dev/grpc-address"
+"""Annotation of our Lease: where explanations are served."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run until SIGTERM or SIGINT. Ends with 1 and a message when the configuration is wrong."""
+    options = parse(argv)
+    daemon.setup_logging(options.log_level, options.log_format)
+    try:
+        config = ClientConfig.load(kubeconfig=options.kubeconfig, context=options.context)
+    except ConfigError as error:
+        sys.exit(f"wharf-scheduler: {error}")
+    try:
+        daemon.run(lambda stop: Daemon(options, config).run(stop))
+    except OSError as error:
+        sys.exit(f"wharf-scheduler: {error}")
+
+
+class Daemon:
+    """All parts of the process."""
+
+    def __init__(self, options: Options, config: ClientConfig) -> None:
+        self._options = options
+        self._config = config
+        self._profiles = [Profile(scheduler_name=options.scheduler_name)]
+        self._term: Leadership | None = None
+        metrics.register(metrics.PendingPods(lambda: self._term.queue.counts if self._term else {}))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve and schedule until `stop` is set. Raises OSError when a port is taken."""
+        options = self._options
+        health = daemon.HealthServer(
+            options.bind_address,
+            options.secure_port,
+            checks=(daemon.Check("informers", self._informers_synced),),
+            tls=options.tls,
+        )
+        await health.start()
+        address = f"{options.bind_address}:{options.grpc_port}"
+        server, port = await service.serve(lambda: self._term, address=address, tls=options.tls)
+        log.info("serving", extra={"health": f"{options.bind_address}:{health.port}", "grpc": port})
+        async with Client(self._config) as client:
+            work = daemon.spawn(self._work(client, port), name="scheduler")
+            beat = daemon.spawn(daemon.watchdog(lambda: not work.done()), name="watchdog")
+            stopping = asyncio.ensure_future(stop.wait())
+            daemon.notify("READY=1")
+            try:
+                await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                daemon.notify("STOPPING=1")
+                for task in (stopping, beat, work):
+                    task.cancel()
+                await asyncio.gather(stopping, beat, work, return_exceptions=True)
+                await server.stop(grace=1)
+                await health.close()
+            if not work.cancelled() and (error := work.exception()) is not None:
+                raise error
+
+    def _informers_synced(self) -> str | None:
+        if self._term is not None and not self._term.ready:
+            return "leading, but the caches are not complete yet"
+        return None
+
+    async def _work(self, client: Client, port: int) -> None:
+        options = self._options
+        if not options.leader_elect:
+            await self._lead(client)
+            return
+        host = options.grpc_advertise_address or options.bind_address
+        elector = LeaderElector(
+            client,
+            namespace=options.lease_namespace,
+            name=options.lease_name,
+            identity=f"{socket.gethostname()}_{os.getpid()}",
+            lease_duration=options.lease_duration,
+            renew_deadline=options.renew_deadline,
+            retry_period=options.retry_period,
+            annotations={GRPC_ADDRESS: f"{host}:{port}"},
+        )
+
+        async def lead(fence: Fence) -> None:
+            await self._lead(client.fenced(fence))
+
+        await elector.run(lead)
+
+    async def _lead(self, client: Client) -> None:
+        seed = self._options.seed if self._options.seed is not None else random.SystemRandom().getrandbits(64)
+        term = Leadership(client, self._profiles, seed=seed)
+        self._term = term
+        metrics.LEADER.labels(self._options.lease_name).set(1)
+        try:
+            await term.run()
+        finally:
+            self._term = None
+            metrics.LEADER.labels(self._options.lease_name).set(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The flags of the scheduler: kube-scheduler's names and defaults where they exist."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from controlplane.scheduler.profile import DEFAULT_SCHEDULER_NAME
+from wharfinger.api.durations import parse as parse_duration
+from wharfinger.daemon import TLSFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that can be set; durations in seconds."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    bind_address: str = "127.0.0.1"
+    secure_port: int = 10259
+    grpc_port: int = 10260
+    grpc_advertise_address: str = ""
+    tls: TLSFiles | None = None
+    scheduler_name: str = DEFAULT_SCHEDULER_NAME
+    seed: int | None = None
+    leader_elect: bool = True
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    lease_namespace: str = "kube-system"
+    lease_name: str = "kube-scheduler"
+    log_level: str = "info"
+    log_format: Literal["text", "json"] = "text"
+
+
+def _bool(text: str) -> bool:
+    if text.lower() in ("true", "t", "1"):
+        return True
+    if text.lower() in ("false", "f", "0"):
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text) / 1e9
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 15s or 1m30s: {error}") from error
+
+
+def parse(argv: Sequence[str] | None = None) -> Options:
+    """Read the command line; a wrong flag ends the process with a message, as argparse does."""
+    parser = argparse.ArgumentParser(
+        prog="wharf-scheduler",
+        description="Places pods on nodes; one of several schedulers leads.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--kubeconfig", help="kubeconfig with the apiserver's address and our credentials")
+    add("--context", help="context of the kubeconfig to use")
+    add("--bind-address", default="127.0.0.1", help="address of health, metrics and gRPC")
+    add("--secure-port", type=int, default=10259, help="port of /healthz, /readyz and /metrics; 0 chooses one")
+    add("--grpc-port", type=int, default=10260, help="port on which the apiserver asks for explanations; 0 chooses one")
+    add("--grpc-advertise-address", default="", help="host of that port as the apiserver reaches it (bind address)")
+    add("--tls-cert-file", type=Path, help="certificate to serve with; without one, plain HTTP and plain gRPC")
+    add("--tls-private-key-file", type=Path, help="its key")
+    add("--client-ca-file", type=Path, help="authority of the certificates that gRPC clients must show")
+    add("--scheduler-name", default=DEFAULT_SCHEDULER_NAME, help="the spec.schedulerName of the pods to place")
+    add("--seed", type=int, help="draw among equal nodes by this seed, so that runs can be repeated")
+    add("--leader-elect", type=_bool, nargs="?", const=True, default=True, help="stand for election first")
+    add("--leader-elect-lease-duration", type=_duration, default=15.0, help="others wait this long after a renewal")
+    add("--leader-elect-renew-deadline", type=_duration, default=10.0, help="a leader that cannot renew steps down")
+    add("--leader-elect-retry-period", type=_duration, default=2.0, help="time between tries")
+    add("--leader-elect-resource-namespace", default="kube-system", help="namespace of the Lease")
+    add("--leader-elect-resource-name", default="kube-scheduler", help="name of the Lease")
+    add("--log-level", choices=("debug", "info", "warning", "error"), type=str.lower, default="info", help="log level")
+    add("--log-format", choices=("text", "json"), default="text", help="log format")
+    options = parser.parse_args(argv)
+    if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
+        parser.error("--tls-cert-file and --tls-private-key-file go together")
+    if options.tls_cert_file and not options.client_ca_file:
+        parser.error("--client-ca-file is needed: the gRPC port demands client certificates")
+    tls = None
+    if options.tls_cert_file:
+        tls = TLSFiles(options.tls_cert_file, options.tls_private_key_file, options.client_ca_file)
+    return Options(
+        kubeconfig=options.kubeconfig,
+        context=options.context,
+        bind_address=options.bind_address,
+        secure_port=options.secure_port,
+        grpc_port=options.grpc_port,
+        grpc_advertise_address=options.grpc_advertise_address,
+        tls=tls,
+        scheduler_name=options.scheduler_name,
+        seed=options.seed,
+        leader_elect=options.leader_elect,
+        lease_duration=options.leader_elect_lease_duration,
+        renew_deadline=options.leader_elect_renew_deadline,
+        retry_period=options.leader_elect_retry_period,
+        lease_namespace=options.leader_elect_resource_namespace,
+        lease_name=options.leader_elect_resource_name,
+        log_level=options.log_level,
+        log_format=options.log_format,
+    )

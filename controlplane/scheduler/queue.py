@@ -1,0 +1,281 @@
+"""Pending pods: who is looked at next, and when a pod that fits nowhere is looked at again.
+
+A pod is in one of these places, named as kube-scheduler's metrics name them:
+
+* *active*: to be looked at now, by priority, then by age;
+* *backoff*: to be looked at when its pause is over (1 s, doubling to 10 s with each attempt);
+* *unschedulable*: refused everywhere. Pods are parked **by kind**, since pods of a kind share their verdicts. When
+  something has changed that the refusing plugins look at, one question a kind (does any node take it now?) decides for
+  all of them, however many there are; only then do they become active again, the first in order first and a bounded
+  number at a time. A pod that would be refused again is never tried;
+* *gated*: not to be looked at until its scheduling gates are gone;
+* *in flight*: placed, its binding not confirmed yet.
+
+Pods that have waited for five minutes are tried in any case, should a change have been missed. No I/O; the caller
+brings the time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from controlplane.scheduler.decisions import Diagnosis, Placement
+from controlplane.scheduler.framework import Aspect, Refusal
+from controlplane.scheduler.podinfo import PodClass, PodInfo
+from controlplane.scheduler.profile import Profile
+
+State = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
+
+INITIAL_BACKOFF = 1.0
+MAX_BACKOFF = 10.0
+"""Seconds."""
+STRAGGLER_SECONDS = 300.0
+WAKE_AT_ONCE = 256
+"""Pods of a kind that become active at a time."""
+
+
+@dataclass(eq=False, slots=True)
+class QueuedPod:
+    """A pod in the queue, and how it has fared."""
+
+    info: PodInfo
+    order: tuple[Any, ...]
+    """Smallest first."""
+    added: float
+    """When the queue first saw it."""
+    state: State = "active"
+    attempts: int = 0
+    attempted: float = 0.0
+    """When the last attempt ended."""
+    ready: float = 0.0
+    """When its pause is over."""
+    last: Placement | Diagnosis | None = None
+    gate: Refusal | None = None
+    entry: int = 0
+    """Number of its only valid entry in a heap."""
+
+
+@dataclass(eq=False, slots=True)
+class _Parked:
+    """The unschedulable pods of one kind."""
+
+    reads: Aspect
+    """What the filters that refused them look at."""
+    pods: dict[str, QueuedPod] = field(default_factory=dict)
+
+
+class SchedulingQueue:
+    """The places of pending pods, by key ``namespace/name``."""
+
+    def __init__(self, profile_of: Callable[[PodInfo], Profile]) -> None:
+        self._profile_of = profile_of
+        self._pods: dict[str, QueuedPod] = {}
+        self._numbers = itertools.count(1)
+        self._active: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
+        self._backoff: list[tuple[float, int, QueuedPod]] = []
+        self._parked: dict[PodClass, _Parked] = {}
+        self._hungry: set[PodClass] = set()
+        self._counts: dict[State, int] = dict.fromkeys(("active", "backoff", "unschedulable", "gated", "in flight"), 0)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, key: str) -> QueuedPod | None:
+        """Return a pod by key."""
+        return self._pods.get(key)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return iter(list(self._pods.values()))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many pods are in each place."""
+        return {str(state): count for state, count in self._counts.items()}
+
+    @property
+    def active(self) -> int:
+        """How many pods are to be looked at now."""
+        return self._counts["active"]
+
+    # -- the pods come and go
+
+    def add(self, info: PodInfo, now: float) -> QueuedPod:
+        """Take in a pending pod, or what is new of one; a pod that changed for scheduling is looked at again."""
+        pod = self._pods.get(info.key)
+        if pod is not None and pod.info.uid != info.uid:
+            self.remove(info.key)
+            pod = None
+        if pod is None:
+            pod = QueuedPod(info, self._order(info, next(self._numbers)), now)
+            self._pods[info.key] = pod
+            self._counts[pod.state] += 1
+            self._enter(pod)
+            return pod
+        before, pod.info = pod.info, info
+        if pod.state == "in flight":
+            return pod
+        if before.priority != info.priority:
+            pod.order = self._order(info, pod.order[-1])
+            if pod.state == "active":
+                self._activate(pod)
+        if before.cls is not info.cls or pod.state == "gated":
+            if pod.state == "unschedulable":
+                self._unpark(pod, before.cls)
+            self._enter(pod)
+        return pod
+
+    def _order(self, info: PodInfo, number: int) -> tuple[Any, ...]:
+        return (*self._profile_of(info).sort.sort_key(info), info.created, number)
+
+    def _enter(self, pod: QueuedPod) -> None:
+        pod.gate = self._profile_of(pod.info).gate(pod.info)
+        if pod.gate is not None:
+            self._move(pod, "gated")
+        elif pod.state != "backoff":
+            self._activate(pod)
+
+    def remove(self, key: str) -> QueuedPod | None:
+        """Forget a pod: bound, deleted or finished."""
+        pod = self._pods.pop(key, None)
+        if pod is None:
+            return None
+        if pod.state == "unschedulable":
+            self._unpark(pod, pod.info.cls)
+        self._counts[pod.state] -= 1
+        pod.entry = 0
+        return pod
+
+    # -- attempts
+
+    def pop(self, now: float) -> QueuedPod | None:
+        """Return the next pod to be looked at, in flight from now on; None when there is none."""
+        self._end_pauses(now)
+        while self._active:
+            _, number, pod = heapq.heappop(self._active)
+            if number == pod.entry:
+                pod.attempts += 1
+                self._move(pod, "in flight")
+                return pod
+        return None
+
+    def park(self, pod: QueuedPod, diagnosis: Diagnosis, now: float, *, reads: Aspect) -> None:
+        """Put away a pod that fits nowhere until something in `reads` changes."""
+        if self._pods.get(pod.info.key) is not pod:
+            return
+        self._ended(pod, now)
+        pod.last = diagnosis
+        self._move(pod, "unschedulable")
+        parked = self._parked.setdefault(pod.info.cls, _Parked(reads))
+        parked.reads |= reads
+        parked.pods[pod.info.key] = pod
+
+    def retry(self, pod: QueuedPod, now: float) -> None:
+        """Look at a pod again after its pause: something other than its verdict went wrong."""
+        if self._pods.get(pod.info.key) is not pod:
+            return
+        self._ended(pod, now)
+        self._pause(pod)
+
+    def requeue(self, pod: QueuedPod) -> None:
+        """Look at a pod again at once, as if this attempt had not been (leadership was lost)."""
+        if self._pods.get(pod.info.key) is pod:
+            pod.attempts = max(0, pod.attempts - 1)
+            self._activate(pod)
+
+    def _ended(self, pod: QueuedPod, now: float) -> None:
+        pod.attempted = now
+        pod.ready = now + min(MAX_BACKOFF, INITIAL_BACKOFF * 2.0 ** min(pod.attempts - 1, 16))
+
+    # -- waking up
+
+    def wake(
+        self, aspects: Aspect, could_place: Callable[[PodInfo], bool], now: float, *, most: int | None = None
+    ) -> int:
+        """After changes of `aspects`, make those unschedulable pods active that some node would take now.
+
+        At most `most` kinds are looked at among those that are affected; returns how many pods were moved.
+        """
+        moved = looked = 0
+        for cls in [cls for cls, parked in self._parked.items() if parked.reads & aspects or cls in self._hungry]:
+            if most is not None and looked >= most:
+                self._hungry.add(cls)
+                continue
+            looked += 1
+            moved += self._wake_kind(cls, could_place, now)
+        return moved
+
+    @property
+    def hungry(self) -> bool:
+        """Whether more pods could be woken without any further change."""
+        return bool(self._hungry)
+
+    def _wake_kind(self, cls: PodClass, could_place: Callable[[PodInfo], bool], now: float) -> int:
+        parked = self._parked[cls]
+        first = next(iter(parked.pods.values()))
+        if not could_place(first.info):
+            self._hungry.discard(cls)
+            return 0
+        chosen = heapq.nsmallest(WAKE_AT_ONCE, parked.pods.values(), key=lambda pod: pod.order)
+        if len(chosen) < len(parked.pods):
+            self._hungry.add(cls)
+        for pod in chosen:
+            self._unpark(pod, cls)
+            self._resume(pod, now)
+        return len(chosen)
+
+    def flush(self, now: float) -> int:
+        """Make pods active that have been unschedulable for too long; returns how many."""
+        late = [
+            pod
+            for parked in self._parked.values()
+            for pod in parked.pods.values()
+            if now - pod.attempted >= STRAGGLER_SECONDS
+        ]
+        for pod in late:
+            self._unpark(pod, pod.info.cls)
+            self._resume(pod, now)
+        return len(late)
+
+    def next_ready(self) -> float | None:
+        """Return when the next pause ends."""
+        while self._backoff and self._backoff[0][1] != self._backoff[0][2].entry:
+            heapq.heappop(self._backoff)
+        return self._backoff[0][0] if self._backoff else None
+
+    def _end_pauses(self, now: float) -> None:
+        while (ready := self.next_ready()) is not None and ready <= now:
+            self._activate(heapq.heappop(self._backoff)[2])
+
+    # -- moves
+
+    def _resume(self, pod: QueuedPod, now: float) -> None:
+        if pod.ready > now:
+            self._pause(pod)
+        else:
+            self._activate(pod)
+
+    def _activate(self, pod: QueuedPod) -> None:
+        self._move(pod, "active")
+        heapq.heappush(self._active, (pod.order, pod.entry, pod))
+
+    def _pause(self, pod: QueuedPod) -> None:
+        self._move(pod, "backoff")
+        heapq.heappush(self._backoff, (pod.ready, pod.entry, pod))
+
+    def _unpark(self, pod: QueuedPod, cls: PodClass) -> None:
+        parked = self._parked.get(cls)
+        if parked is not None:
+            parked.pods.pop(pod.info.key, None)
+            if not parked.pods:
+                del self._parked[cls]
+                self._hungry.discard(cls)
+
+    def _move(self, pod: QueuedPod, state: State) -> None:
+        self._counts[pod.state] -= 1
+        self._counts[state] += 1
+        pod.state = state
+        pod.entry = next(self._numbers)
