@@ -437,6 +437,9 @@ class Cache:
         if index is not None:
             pair = (state.position(index[0]), index[1])
             selects = _indexed(pair[0], pair[1], matches)
+        if name and state.resource.namespaced and not namespace:
+            # A name in any namespace is no key: a selector like others.
+            selects, name = _named(name, selects), ""
         bucket = state.bucket(namespace=namespace, name=name, index=pair)
         key_prefix = f"{prefix}{namespace}/" if namespace else prefix
         watcher = Watcher(
@@ -461,6 +464,10 @@ class Cache:
             watcher.begin(backlog if told > 1 else backlog[len(again) :])
         state.add(watcher, bucket)
         return watcher
+
+
+def _named(name: str, matches: Callable[[Entry], bool] | None) -> Callable[[Entry], bool]:
+    return lambda entry: entry.name == name and (matches is None or matches(entry))
 
 
 def _indexed(position: int, value: str, matches: Callable[[Entry], bool] | None) -> Callable[[Entry], bool]:
