@@ -145,7 +145,7 @@ class ClassState:
 
     # -- a few rows
 
-    def _update(self, changes: list[tuple[int, Aspect]]) -> None:
+    def _update(self, changes: list[tuple[int, int]]) -> None:
         self.history.begin(self)
         rows, aspects = _rows_of(changes)
         delta = Delta(self.table.position, rows)
@@ -161,7 +161,7 @@ class ClassState:
             total += scored.weight * scored.scaled[rows]
         self.total[rows] = np.where(feasible, total, INFEASIBLE)
 
-    def _filter_rows(self, rows: Rows, aspects: Aspect, delta: Delta) -> Bools:
+    def _filter_rows(self, rows: Rows, aspects: int, delta: Delta) -> Bools:
         feasible: Bools = self.table.alive[rows]
         if aspects & Aspect.EXISTENCE:
             delta.alive = feasible.copy()
@@ -187,7 +187,7 @@ class ClassState:
         crossed = (count == 0) != (self.feasible_count == 0)
         return any(scored.bounds is not None and (crossed or not scored.uniform) for scored in self.scores)
 
-    def _score_rows(self, rows: Rows, aspects: Aspect, delta: Delta) -> bool:
+    def _score_rows(self, rows: Rows, aspects: int, delta: Delta) -> bool:
         """Score the rows again; returns whether normalising has to begin anew."""
         rescale = False
         for index, scored in enumerate(self.scores):
@@ -226,9 +226,9 @@ class ClassState:
         return np.flatnonzero(self.total == top)
 
 
-def _rows_of(changes: Iterable[tuple[int, Aspect]]) -> tuple[Rows, Aspect]:
+def _rows_of(changes: Iterable[tuple[int, int]]) -> tuple[Rows, int]:
     """Return the rows that changed, each once, and all that changed in any of them."""
-    aspects = Aspect(0)
+    aspects = 0
     unique: set[int] = set()
     for row, aspect in changes:
         unique.add(row)

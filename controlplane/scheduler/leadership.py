@@ -60,7 +60,7 @@ class Leadership:
         self._binder = Binder(client, bound=self._on_bound, failed=self._on_failed)
         self._reporter = Reporter(client, busy=self._is_busy)
         self._work = asyncio.Event()
-        self._changed = Aspect(0)
+        self._changed = 0
         self._woken_at = 0.0
         self._wake_pause = WAKE_PAUSE
         self.ready = False
@@ -131,7 +131,7 @@ class Leadership:
         """Ask for each kind of unschedulable pod that recent changes concern whether it fits now."""
         if not (self._changed or self.queue.hungry) or now < self._woken_at + self._wake_pause:
             return
-        changed, self._changed = self._changed, Aspect(0)
+        changed, self._changed = self._changed, 0
         moved = self.queue.wake(changed, self.engine.could_place, now, most=KINDS_AT_ONCE)
         if moved:
             metrics.WOKEN.inc(moved)
@@ -166,7 +166,7 @@ class Leadership:
         self._reporter.failed(pod.info, decision.message)
         log.debug("unschedulable", extra={"pod": pod.info.key, "why": decision.message})
 
-    def _reads(self, pod: QueuedPod, diagnosis: Diagnosis) -> Aspect:
+    def _reads(self, pod: QueuedPod, diagnosis: Diagnosis) -> int:
         refusing = set(diagnosis.plugins)
         reads = Aspect.EXISTENCE
         for column in self.engine.state(pod.info).filters:
@@ -206,7 +206,7 @@ class Leadership:
 
     # -- events
 
-    def _note(self, aspects: Aspect) -> None:
+    def _note(self, aspects: int) -> None:
         self._changed |= aspects
         self._work.set()
 

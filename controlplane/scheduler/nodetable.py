@@ -135,7 +135,7 @@ class NodeTable:
         self.born: Ints = np.zeros(size, np.int64)
         """Position at which each row was given to its present node."""
         self._by_node: dict[str, dict[str, Usage]] = {}
-        self._journal: list[tuple[int, Aspect]] = []
+        self._journal: list[tuple[int, int]] = []
         self._free: list[int] = list(range(size - 1, -1, -1))
         self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
         self._labels: dict[str, LabelColumn] = {}
@@ -155,11 +155,11 @@ class NodeTable:
 
     # -- changes of nodes ------------------------------------------------------------------------------------------
 
-    def set_node(self, node: core.Node) -> Aspect:
+    def set_node(self, node: core.Node) -> int:
         """Add a node or take over what is new of it; returns what changed (nothing for a mere heartbeat)."""
         name = node.metadata.name
         row = self.rows.get(name)
-        changed = Aspect(0)
+        changed = 0
         if row is None:
             row = self._new_row(name)
             changed |= Aspect.EXISTENCE
@@ -234,17 +234,17 @@ class NodeTable:
         self._free = list(range(old + more - 1, old - 1, -1))
         self.layout += 1
 
-    def _set_allocatable(self, row: int, node: core.Node) -> Aspect:
+    def _set_allocatable(self, row: int, node: core.Node) -> int:
         offered = pods.amounts(node.status.allocatable)
         numbers = [self.resource(name) for name in offered]
         values = np.zeros(len(self.resources), np.int64)
         values[numbers] = list(offered.values())
         if (values == self.allocatable[:, row]).all():
-            return Aspect(0)
+            return 0
         self.allocatable[:, row] = values
         return Aspect.ALLOCATABLE
 
-    def _set_taints(self, row: int, node: core.Node) -> Aspect:
+    def _set_taints(self, row: int, node: core.Node) -> int:
         taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         number = self._taint_numbers.get(taints)
         if number is None:
@@ -252,7 +252,7 @@ class NodeTable:
             self.taint_sets.append(taints)
         cordoned = node.spec.unschedulable
         if self.taints[row] == number and self.unschedulable[row] == cordoned:
-            return Aspect(0)
+            return 0
         self.taints[row] = number
         self.unschedulable[row] = cordoned
         return Aspect.TAINTS
@@ -380,14 +380,14 @@ class NodeTable:
 
     # -- journal ---------------------------------------------------------------------------------------------------
 
-    def _note(self, row: int, aspects: Aspect) -> None:
+    def _note(self, row: int, aspects: int) -> None:
         self._journal.append((row, aspects))
         self.position += 1
         self.touched[row] = self.position
         if len(self._journal) > 2 * _JOURNAL:
             del self._journal[:-_JOURNAL]
 
-    def changes_since(self, position: int) -> list[tuple[int, Aspect]] | None:
+    def changes_since(self, position: int) -> list[tuple[int, int]] | None:
         """Return the changes after a position, oldest first; None when they are no longer known."""
         count = self.position - position
         if count > len(self._journal):

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from controlplane.scheduler.decisions import Diagnosis, Placement
-from controlplane.scheduler.framework import Aspect, Refusal
+from controlplane.scheduler.framework import Refusal
 from controlplane.scheduler.podinfo import PodClass, PodInfo
 from controlplane.scheduler.profile import Profile
 
@@ -63,7 +63,7 @@ class QueuedPod:
 class _Parked:
     """The unschedulable pods of one kind."""
 
-    reads: Aspect
+    reads: int
     """What the filters that refused them look at."""
     pods: dict[str, QueuedPod] = field(default_factory=dict)
 
@@ -162,7 +162,7 @@ class SchedulingQueue:
                 return pod
         return None
 
-    def park(self, pod: QueuedPod, diagnosis: Diagnosis, now: float, *, reads: Aspect) -> None:
+    def park(self, pod: QueuedPod, diagnosis: Diagnosis, now: float, *, reads: int) -> None:
         """Put away a pod that fits nowhere until something in `reads` changes."""
         if self._pods.get(pod.info.key) is not pod:
             return
@@ -192,9 +192,7 @@ class SchedulingQueue:
 
     # -- waking up
 
-    def wake(
-        self, aspects: Aspect, could_place: Callable[[PodInfo], bool], now: float, *, most: int | None = None
-    ) -> int:
+    def wake(self, aspects: int, could_place: Callable[[PodInfo], bool], now: float, *, most: int | None = None) -> int:
         """After changes of `aspects`, make those unschedulable pods active that some node would take now.
 
         At most `most` kinds are looked at among those that are affected; returns how many pods were moved.

@@ -102,6 +102,17 @@ class Fill:
         """Return what would be given away with the pod, resources x rows."""
         return self.before(rows) + self._need
 
+    def balance_change(self, rows: Rows) -> Ints:
+        """Return by how much the pod would change the balance of each of the rows, -100 to 100."""
+        before = self.before(rows)
+        capacity = self.allocatable(rows)
+        count = before.shape[1]
+        both = balance(
+            np.concatenate((before, before + self._need), axis=1), np.concatenate((capacity, capacity), axis=1)
+        )
+        change: Ints = both[count:] - both[:count]
+        return change
+
 
 def strategy_scores(strategy: Strategy, fill: Fill, rows: Rows) -> Ints:
     """Return 0 to 100 for each of the rows."""
@@ -152,14 +163,17 @@ def _divide(numerator: Ints, divisor: Any) -> Ints:
     return result
 
 
-def balance(fractions_of: Ints, capacity: Ints) -> Ints:
+def balance(given: Ints, capacity: Ints) -> Ints:
     """Return 0 to 100: how evenly the resources of each node are given away (100: all to the same degree)."""
     there = capacity > 0
-    fractions = np.where(there, np.minimum(fractions_of / np.maximum(capacity, 1), 1.0), 0.0)
+    whole = bool(there.all())
+    fractions = np.minimum(given / (capacity if whole else np.maximum(capacity, 1)), 1.0)
     if len(fractions) == 2:
-        deviation = np.where(there.all(axis=0), np.abs(fractions[0] - fractions[1]) / 2, 0.0)
+        deviation = np.abs(fractions[0] - fractions[1]) / 2
+        if not whole:
+            deviation = np.where(there.all(axis=0), deviation, 0.0)
     else:
-        deviation = _deviation(fractions, there)
+        deviation = _deviation(np.where(there, fractions, 0.0), there)
     result: Ints = ((1 - deviation) * MAX_SCORE).astype(np.int64)
     return result
 

@@ -13,7 +13,7 @@ from typing import Any
 from controlplane.scheduler.framework import MAX_SCORE, Aspect, Ints, Rows, Score, ScorePlugin
 from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.podinfo import PodClass
-from controlplane.scheduler.resourcescores import Fill, balance, read_resources
+from controlplane.scheduler.resourcescores import Fill, read_resources
 
 
 class NodeResourcesBalancedAllocation(ScorePlugin):
@@ -40,7 +40,5 @@ class _Score(Score):
         self._fill = fill
 
     def raw(self, rows: Rows) -> Ints:
-        capacity = self._fill.allocatable(rows)
-        change = balance(self._fill.after(rows), capacity) - balance(self._fill.before(rows), capacity)
         half = MAX_SCORE // 2
-        return half + (half + change) // 2
+        return half + (half + self._fill.balance_change(rows)) // 2
