@@ -15,11 +15,12 @@ import click
 import orjson
 
 from wharfinger.cli.applied import annotated, last_applied
-from wharfinger.cli.create import FIELD_MANAGER, FILES, RECURSIVE, VALIDATE, local, validation
+from wharfinger.cli.create import FIELD_MANAGER, VALIDATE, local, validation
 from wharfinger.cli.failures import CommandError, complain
 from wharfinger.cli.manifests import Broken, Manifest, read_all
 from wharfinger.cli.output import document_of_raw
 from wharfinger.cli.reporting import DRY_RUN, OUTPUT, Reporter, needs, quoted
+from wharfinger.cli.selecting import FILES, RECURSIVE
 from wharfinger.cli.session import Session, command
 from wharfinger.cli.strategic import three_way
 

@@ -31,10 +31,24 @@ def _entry(target: str, section: str, help_line: str, *, hidden: bool = False) -
 
 
 COMMANDS: dict[str, Entry] = {
+    "get": _entry("get:get", BASIC, "Show objects"),
     "create": _entry("create:create", BASIC, "Create objects from files"),
     "apply": _entry("apply:apply", BASIC, "Make the cluster agree with files"),
-    "get": _entry("get:get", BASIC, "Show objects"),
     "delete": _entry("delete:delete", BASIC, "Delete objects"),
+    "wait": _entry("wait:wait", INSPECT, "Wait until objects are as you want them"),
     "replace": _entry("replace:replace", CHANGE, "Replace objects by what files say"),
+    "patch": _entry("patch:patch", CHANGE, "Change fields of objects"),
+    "label": _entry("metadata:label", CHANGE, "Set or remove labels"),
+    "annotate": _entry("metadata:annotate", CHANGE, "Set or remove annotations"),
+    "scale": _entry("scale:scale", CHANGE, "Set the number of a workload's pods"),
+    "bind": _entry("bind:bind", NODES, "Put a pod on a node by hand"),
+    "cordon": _entry("nodes:cordon", NODES, "Let a node take no more pods"),
+    "uncordon": _entry("nodes:uncordon", NODES, "Let a node take pods again"),
+    "taint": _entry("nodes:taint", NODES, "Set or remove taints of nodes"),
+    "api-resources": _entry("version:api_resources", SETUP, "Show which kinds the server knows"),
+    "api-versions": _entry("version:api_versions", SETUP, "Show which API versions the server knows"),
+    "cluster-info": _entry("version:cluster_info", SETUP, "Show where the control plane is"),
+    "version": _entry("version:version", SETUP, "Show the versions of wharf and of the server"),
     "pki": _entry("pki:pki", SETUP, "Make and look at the cluster's certificates"),
+    "completion": _entry("completion:completion", OTHER, "Print the completion script of a shell"),
 }

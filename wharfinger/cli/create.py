@@ -11,10 +11,9 @@ from wharfinger.cli.applied import annotated
 from wharfinger.cli.manifests import Broken, Manifest, read_all
 from wharfinger.cli.output import document_of_raw
 from wharfinger.cli.reporting import DRY_RUN, OUTPUT, Reporter, needs, quoted
+from wharfinger.cli.selecting import FILES, RECURSIVE
 from wharfinger.cli.session import Session, command
 
-FILES = click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="A file, a folder, or - (stdin).")
-RECURSIVE = click.option("-R", "--recursive", is_flag=True, help="With a folder: also the folders below.")
 VALIDATE = click.option(
     "--validate", type=click.Choice(["strict", "warn", "ignore", "true", "false"]), default="strict", is_flag=False,
     flag_value="strict", help="Unknown fields are an error, a warning, or dropped.",

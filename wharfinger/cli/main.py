@@ -42,7 +42,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Say an unknown command as kubectl does."""
-        if args and args[0] not in self.table:
+        if args and args[0] not in self.table and not ctx.resilient_parsing:
             raise failures.CommandError(f'unknown command "{args[0]}" for "wharf"')
         return super().resolve_command(ctx, args)
 
@@ -70,7 +70,6 @@ class LazyGroup(click.Group):
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="The namespace of this request.")
 @click.option("-s", "--server", metavar="HOST:PORT", help="The apiserver's gRPC address.")
 @click.option("--token", metavar="TOKEN", help="Bearer token for the apiserver.")
-@click.option("--request-timeout", metavar="DURATION", help="Give up on a single request after this time (5s, 1m).")
 @click.pass_context
 def wharf(ctx: click.Context, /, **overrides: str | None) -> None:
     """Control a Wharfinger cluster; what you know of kubectl works here."""
@@ -79,6 +78,8 @@ def wharf(ctx: click.Context, /, **overrides: str | None) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with kubectl's code."""
+    # gRPC's own log lines would stand between ours; errors arrive as exceptions all the same.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     sys.exit(run(argv))
 
 

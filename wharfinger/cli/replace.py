@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from wharfinger.cli.create import FIELD_MANAGER, FILES, RECURSIVE, VALIDATE, local, validation
+from wharfinger.cli.create import FIELD_MANAGER, VALIDATE, local, validation
 from wharfinger.cli.failures import CommandError
 from wharfinger.cli.manifests import Broken, Manifest, read_all
 from wharfinger.cli.output import document_of_raw
 from wharfinger.cli.reporting import DRY_RUN, OUTPUT, Reporter, needs, quoted
+from wharfinger.cli.selecting import FILES, RECURSIVE
 from wharfinger.cli.session import Session, command
 
 
