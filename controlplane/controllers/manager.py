@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from controlplane.controllers import metrics
 from controlplane.controllers.context import Context, Controller, SharedInformers
+from controlplane.controllers.deployment import DeploymentController
 from controlplane.controllers.garbage_collector import GarbageCollector
 from controlplane.controllers.namespace import NamespaceController
 from controlplane.controllers.node_lifecycle import NodeLifecycleController
@@ -36,6 +37,7 @@ FACTORIES: tuple[Callable[[Context], Controller], ...] = (
     NodeLifecycleController,
     TaintEvictionController,
     ReplicaSetController,
+    DeploymentController,
     NamespaceController,
     PodGarbageCollector,
     GarbageCollector,
