@@ -1,0 +1,50 @@
+"""Admission: the steps between decoding and validation, one file each, in the order of the table below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controlplane.apiserver.admission.base import Operation, Step
+from controlplane.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from controlplane.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from controlplane.apiserver.admission.node_restriction import NodeRestriction
+from controlplane.apiserver.admission.priority import Priority
+from controlplane.apiserver.admission.service_account import ServiceAccount
+from controlplane.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controlplane.apiserver.store import Cache
+    from wharfinger.api.kinds import Kind
+
+
+class Admission:
+    """The steps, asked for by operation and kind."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = tuple(steps)
+
+    def steps(self, operation: Operation, kind: Kind) -> tuple[Step, ...]:
+        """Return the steps that concern such requests, in order."""
+        return tuple(step for step in self._steps if step.concerns(operation, kind))
+
+
+def default_admission(cache: Cache, *, not_ready: int = 300, unreachable: int = 300) -> Admission:
+    """Return the steps of a server in Kubernetes' order.
+
+    `not_ready` and `unreachable` are how many seconds pods stay on such nodes when they do not say.
+    """
+    return Admission(
+        [
+            NamespaceLifecycle(cache),
+            ServiceAccount(),
+            NodeRestriction(),
+            TaintNodesByCondition(),
+            Priority(cache),
+            DefaultTolerationSeconds(not_ready, unreachable),
+        ]
+    )
+
+
+__all__ = ["Admission", "Operation", "Step", "default_admission"]

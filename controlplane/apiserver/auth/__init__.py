@@ -1,0 +1,1 @@
+"""Who asks (authentication) and whether they may (authorisation)."""

@@ -1,0 +1,258 @@
+"""The one way of every request, whatever front it came through.
+
+authenticate (the front hands over the user) → authorise → decode → default → admit → validate → store
+
+:class:`Api` has a method a verb. A front resolves the resource, builds a :class:`~.request.Request`, calls the method
+and encodes the answer; it decides nothing itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controlplane.apiserver import bodies, eviction, patching, scaling
+from controlplane.apiserver.binding import Binder, Binding, read_binding
+from controlplane.apiserver.registry.deletion import STATUS
+from controlplane.apiserver.registry.registry import Registry
+from controlplane.apiserver.request import Answer
+from wharfinger.api import defaults, errors, kinds
+from wharfinger.api.types import autoscaling_v1, core, meta, policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controlplane.apiserver.admission import Admission
+    from controlplane.apiserver.auth.authorizer import Authorizers
+    from controlplane.apiserver.registry.reader import Page, Watching
+    from controlplane.apiserver.request import Body, Request
+    from controlplane.apiserver.store import Cache, Store
+    from wharfinger.api.kinds import Kind
+
+_BINDING = kinds.of(core.Binding)
+_EVICTION = kinds.of(policy.Eviction)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server accepts and keeps."""
+
+    request_bytes: int = 3 << 19
+    """As many as etcd takes in one request by default: 1.5 MiB."""
+    event_ttl: int = 3600
+    """Seconds."""
+
+
+class Api:
+    """All resources with all verbs."""
+
+    def __init__(
+        self, *, store: Store, cache: Cache, authorizers: Authorizers, admission: Admission, limits: Limits
+    ) -> None:
+        self.cache = cache
+        self.store = store
+        self.limits = limits
+        self._authorizers = authorizers
+        self._registries: dict[tuple[str, str, str], Registry] = {}
+        for kind in kinds.KINDS:
+            if kind.stored and kind.resource:
+                ttl = limits.event_ttl if kind.resource == "events" else 0
+                registry = Registry(kind, store, cache, admission, ttl=ttl)
+                self._registries[kind.group, kind.version, kind.resource] = registry
+        pods = self._registries["", "v1", "pods"]
+        self._pods = pods
+        self._binder = Binder(pods, store)
+        self._evictor = eviction.Evictor(pods, self._registries["policy", "v1", "poddisruptionbudgets"], cache)
+
+    # --- addresses ------------------------------------------------------------------------------------------------
+
+    def kind(self, group: str, version: str, resource: str) -> Kind:
+        """Find the kind behind an address. Raises NotFoundError."""
+        registry = self._registries.get((group, version, resource))
+        if registry is not None:
+            return registry.kind
+        if (group, version, resource) == ("", "v1", "bindings"):
+            return _BINDING
+        where = f"{group}/{version}" if group else version
+        raise errors.NotFoundError(f'the server could not find the requested resource: "{resource}" in {where}')
+
+    def served(self) -> list[Kind]:
+        """Return every kind that can be addressed."""
+        return [*(registry.kind for registry in self._registries.values()), _BINDING]
+
+    def registry(self, kind: Kind) -> Registry:
+        """Return the registry of a stored kind. Raises MethodNotAllowedError for one that only travels."""
+        registry = self._registries.get((kind.group, kind.version, kind.resource))
+        if registry is None:
+            raise errors.MethodNotAllowedError(f"{kind.group_resource} are not stored: they can only be created")
+        return registry
+
+    def authorize(self, request: Request) -> None:
+        """Raise ForbiddenError unless the user may do this."""
+        self._authorizers.check(request)
+
+    def _check_verb(self, request: Request, subresources: frozenset[str]) -> None:
+        kind, subresource = request.kind, request.subresource
+        if not subresource:
+            if request.verb not in kind.verbs:
+                raise errors.MethodNotAllowedError(
+                    f"the server does not allow this method on the requested resource: {request.verb} {kind.resource}"
+                )
+            return
+        if subresource not in kind.subresources:
+            raise errors.NotFoundError(f"the server could not find the requested resource: {request.describe()}")
+        if subresource not in subresources:
+            raise errors.MethodNotAllowedError(
+                f"the server does not allow this method on the requested resource: {request.verb} {request.describe()}"
+            )
+
+    # --- reads ----------------------------------------------------------------------------------------------------
+
+    async def get(self, request: Request, version: str = "") -> Answer:
+        """Return one object, or its scale."""
+        self._check_verb(request, _READ)
+        self.authorize(request)
+        registry = self.registry(request.kind)
+        if request.subresource == "scale":
+            return await scaling.get(registry, request, version)
+        return await registry.reader.get(request, version)
+
+    async def list(self, request: Request, options: meta.ListOptions) -> Page:
+        """Return a page of objects."""
+        self._check_verb(request, _NONE)
+        request.field_selector = options.fieldSelector
+        self.authorize(request)
+        return await self.registry(request.kind).reader.list_page(request, options)
+
+    async def watch(self, request: Request, options: meta.ListOptions) -> Watching:
+        """Open a watch."""
+        self._check_verb(request, _NONE)
+        request.field_selector = options.fieldSelector
+        self.authorize(request)
+        return await self.registry(request.kind).reader.watch(request, options)
+
+    # --- writes ---------------------------------------------------------------------------------------------------
+
+    async def create(self, request: Request, body: Body) -> Answer:
+        """Store a new object, or do what creating a subresource means (binding, eviction)."""
+        self._check_verb(request, _CREATE)
+        self.authorize(request)
+        bodies.check_size(len(body.data), self.limits.request_bytes)
+        if request.subresource or request.kind is _BINDING:
+            return await self._create_subresource(request, body)
+        registry = self.registry(request.kind)
+        obj = bodies.read(body, registry.kind, request)
+        if request.name and obj.metadata.name != request.name:
+            raise errors.BadRequestError(
+                f"the name of the object ({obj.metadata.name}) does not match the name in the address ({request.name})"
+            )
+        return await registry.writer.create(request, obj)
+
+    async def _create_subresource(self, request: Request, body: Body) -> Answer:
+        if request.kind is _BINDING or request.subresource == "binding":
+            legacy = request.kind is _BINDING
+            message = bodies.read(body, _BINDING, request)
+            name = (message.metadata.name or request.name) if legacy else request.name
+            if not name:
+                raise errors.BadRequestError("metadata.name: the pod's name is required")
+            request.name, request.kind = name, self._pods.kind
+            await self._binder.bind(request, read_binding(message, name, preserves_uid=not legacy))
+            return _success(201)
+        message = bodies.read(body, _EVICTION, request)
+        if message.metadata.name and message.metadata.name != request.name:
+            raise errors.BadRequestError(
+                f"name in URL does not match name in Eviction object: {request.name} is not {message.metadata.name}"
+            )
+        options = meta.DeleteOptions()
+        options.CopyFrom(message.deleteOptions)
+        await self._evictor.evict(request, options)
+        return _success(201)
+
+    async def bind(self, request: Request, binding: Binding, *, checked: bool = False) -> int:
+        """Bind the pod that the request names; return its resourceVersion."""
+        request.verb, request.subresource = "create", "binding"
+        self.authorize(request)
+        if checked:
+            raise errors.MethodNotAllowedError(
+                "checked binds are not built yet: bind without `checked`; conflicts are found by the node's agent"
+            )
+        return await self._binder.bind(request, binding)
+
+    async def update(self, request: Request, body: Body) -> Answer:
+        """Replace an object, or the part of it that a subresource is."""
+        self._check_verb(request, _UPDATE)
+        self.authorize(request)
+        bodies.check_size(len(body.data), self.limits.request_bytes)
+        registry = self.registry(request.kind)
+        if request.subresource == "scale":
+            scale = bodies.read(body, scaling.SCALE, request)
+            return await scaling.update(registry, request, lambda _: scale, patching=False)
+        obj = bodies.read(body, registry.kind, request)
+        name = obj.metadata.name
+        if name != request.name:
+            raise errors.BadRequestError(
+                f"the name of the object ({name}) does not match the name on the URL ({request.name})"
+                if name
+                else "metadata.name: Required value: an update must name its object"
+            )
+
+        def make(_: Any) -> Any:
+            fresh = type(obj)()
+            fresh.CopyFrom(obj)
+            return fresh
+
+        return await registry.writer.update(request, make, prepare=self._prepare(registry, request))
+
+    async def patch(self, request: Request, patch_type: str, patch: bytes) -> Answer:
+        """Change an object, or the part of it that a subresource is, by a patch."""
+        self._check_verb(request, _UPDATE)
+        self.authorize(request)
+        bodies.check_size(len(patch), self.limits.request_bytes)
+        registry = self.registry(request.kind)
+        if request.subresource == "scale":
+            apply = patching.compile_patch(patch_type, patch, autoscaling_v1.Scale, request)
+            return await scaling.update(registry, request, apply, patching=True)
+        apply = patching.compile_patch(patch_type, patch, registry.kind.message, request)
+
+        def make(old: Any) -> Any:
+            new = apply(old)
+            defaults.apply(new)
+            return new
+
+        return await registry.writer.update(request, make, prepare=self._prepare(registry, request), patching=True)
+
+    def _prepare(self, registry: Registry, request: Request) -> Callable[[Any, Any], None] | None:
+        """Return the rules of subresources that are neither the object nor its status."""
+        if request.subresource in ("", "status"):
+            return None
+        hook = getattr(registry.strategy, f"prepare_for_{request.subresource}", None)
+        if hook is None:
+            raise errors.MethodNotAllowedError(f"{request.describe()} is not built yet")
+        return lambda new, old: hook(new, old)
+
+    async def delete(self, request: Request, options: meta.DeleteOptions) -> Answer:
+        """Delete an object, or begin to."""
+        self._check_verb(request, _NONE)
+        self.authorize(request)
+        return await self.registry(request.kind).deleter.delete(request, options)
+
+    async def delete_collection(
+        self, request: Request, options: meta.DeleteOptions, list_options: meta.ListOptions
+    ) -> Page:
+        """Delete what a list would show."""
+        self._check_verb(request, _NONE)
+        request.field_selector = list_options.fieldSelector
+        self.authorize(request)
+        return await self.registry(request.kind).deleter.delete_collection(request, options, list_options)
+
+
+_NONE: frozenset[str] = frozenset()
+_READ = frozenset({"status", "scale", "approval", "ephemeralcontainers", "resize"})
+_CREATE = frozenset({"binding", "eviction"})
+_UPDATE = frozenset({"status", "scale", "finalize", "approval", "ephemeralcontainers", "resize"})
+
+
+def _success(code: int) -> Answer:
+    status = meta.Status(status="Success", code=code)
+    status.metadata.SetInParent()
+    return Answer(STATUS, status.SerializeToString(), created=code == 201)

@@ -1,0 +1,39 @@
+"""The flags of ``wharf-apiserver`` as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controlplane.apiserver.store import EtcdConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Config:
+    """How a server is to run."""
+
+    etcd: EtcdConfig = field(default_factory=EtcdConfig)
+    bind_address: str = "0.0.0.0"
+    grpc_port: int = 6444
+    """With client certificates; 0: any free port."""
+    grpc_token_port: int = 6445
+    """With tokens; 0: any free port, negative: none."""
+    secure_port: int = 6443
+    """Health and metrics, until the HTTP front is there; 0: any free port, negative: none."""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    client_ca: Path | None = None
+    tokens: Path | None = None
+    kubelet_cert: Path | None = None
+    kubelet_key: Path | None = None
+    kubelet_ca: Path | None = None
+    event_ttl: int = 3600
+    group_commit_max: int = 100
+    max_request_bytes: int = 3 << 19
+    not_ready_toleration_seconds: int = 300
+    unreachable_toleration_seconds: int = 300
+    shutdown_grace: float = 5.0
+    """Seconds that calls under way have when the server stops; watches are cut after that."""

@@ -1,0 +1,70 @@
+"""Errors on the wire: a meta.v1.Status as a detail of google.rpc.Status, with the gRPC code that says the same."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import grpc
+from google.protobuf import any_pb2
+from google.rpc import status_pb2
+
+from wharfinger.api.errors import InternalError, StatusError
+from wharfinger.client.transport import STATUS_DETAILS, STATUS_TYPE_URL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+log = logging.getLogger(__name__)
+
+_CODES: Mapping[str, grpc.StatusCode] = {
+    "BadRequest": grpc.StatusCode.INVALID_ARGUMENT,
+    "Invalid": grpc.StatusCode.INVALID_ARGUMENT,
+    "UnsupportedMediaType": grpc.StatusCode.INVALID_ARGUMENT,
+    "NotAcceptable": grpc.StatusCode.INVALID_ARGUMENT,
+    "Unauthorized": grpc.StatusCode.UNAUTHENTICATED,
+    "Forbidden": grpc.StatusCode.PERMISSION_DENIED,
+    "NotFound": grpc.StatusCode.NOT_FOUND,
+    "MethodNotAllowed": grpc.StatusCode.UNIMPLEMENTED,
+    "AlreadyExists": grpc.StatusCode.ALREADY_EXISTS,
+    "Conflict": grpc.StatusCode.ABORTED,
+    "Gone": grpc.StatusCode.OUT_OF_RANGE,
+    "Expired": grpc.StatusCode.OUT_OF_RANGE,
+    "RequestEntityTooLarge": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "TooManyRequests": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "InternalError": grpc.StatusCode.INTERNAL,
+    "ServiceUnavailable": grpc.StatusCode.UNAVAILABLE,
+    "Timeout": grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+_MAX_MESSAGE = 2048
+"""Characters of the plain message, which travels in a header; the Status has all of it."""
+
+
+def code_of(error: StatusError) -> grpc.StatusCode:
+    """Return the gRPC code of an error."""
+    return _CODES.get(error.status_reason, grpc.StatusCode.UNKNOWN)
+
+
+def as_status_error(error: Exception, what: str) -> StatusError:
+    """Return the error that a client sees; one that nobody foresaw is logged and becomes a plain 500."""
+    if isinstance(error, StatusError):
+        return error
+    log.error("a request failed unexpectedly", exc_info=error, extra={"call": what})
+    return InternalError(f"an error on the server ({type(error).__name__}) has prevented the request from succeeding")
+
+
+async def abort(context: Any, error: Exception, what: str) -> NoReturn:
+    """End a call with an error."""
+    failure = as_status_error(error, what)
+    status = failure.to_status()
+    code = code_of(failure)
+    value: Any = code.value
+    detail = status_pb2.Status(
+        code=value[0],
+        message=failure.message[:_MAX_MESSAGE],
+        details=[any_pb2.Any(type_url=STATUS_TYPE_URL, value=status.SerializeToString())],
+    )
+    await context.abort(
+        code, failure.message[:_MAX_MESSAGE], trailing_metadata=((STATUS_DETAILS, detail.SerializeToString()),)
+    )
+    raise AssertionError  # abort has raised

@@ -1,0 +1,165 @@
+"""The two gRPC ports: one that demands a client certificate, one for bearer tokens.
+
+Python's gRPC server either demands a certificate or never asks for one, hence two ports. The handlers are registered
+as bytes out: answers are made by :mod:`.wire`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+
+from controlplane.apiserver import metrics
+from controlplane.apiserver.auth import certificates
+from controlplane.apiserver.grpcfront import streaming
+from controlplane.apiserver.grpcfront.failures import abort
+from controlplane.apiserver.grpcfront.resources import Calls
+from wharfinger.api.errors import StatusError, UnauthorizedError
+from wharfinger.client.transport import SERVER_OPTIONS
+from wharfinger.proto.native import resources_v1_pb2 as native
+from wharfinger.proto.native import scheduling_v1_pb2, streams_v1_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from controlplane.apiserver.auth.tokens import TokenFile
+    from controlplane.apiserver.chain import Api
+    from controlplane.apiserver.grpcfront.relays import Relays
+    from controlplane.apiserver.request import User
+
+log = logging.getLogger(__name__)
+
+_OPTIONS: list[tuple[str, Any]] = [
+    *SERVER_OPTIONS,
+    ("grpc.max_concurrent_streams", 100_000),
+]
+
+
+class Authenticator:
+    """Finds out who calls: a client certificate, else a bearer token."""
+
+    def __init__(self, tokens: TokenFile | None) -> None:
+        self._tokens = tokens
+
+    def user_of(self, context: Any) -> User:
+        """Return the caller. Raises UnauthorizedError."""
+        pem = context.auth_context().get("x509_pem_cert")
+        if pem:
+            return certificates.user_of(pem[0])
+        for key, value in context.invocation_metadata() or ():
+            if key == "authorization":
+                if self._tokens is None:
+                    raise UnauthorizedError("this server takes no tokens (--token-auth-file is not set)")
+                return self._tokens.user_of(value)
+        raise UnauthorizedError("no credentials: a client certificate, or the header authorization: Bearer <token>")
+
+
+class GrpcFront:
+    """Listens on up to two ports."""
+
+    def __init__(
+        self, api: Api, relays: Relays, authenticator: Authenticator, *, more: Callable[[Any], None] | None = None
+    ) -> None:
+        """`more` adds further services to each server."""
+        self._more = more
+        self._calls = Calls(api)
+        self._relays = relays
+        self._authenticator = authenticator
+        self._servers: list[grpc.aio.Server] = []
+
+    async def listen(self, address: str, credentials: grpc.ServerCredentials) -> int:
+        """Open a port; returns its number. Raises RuntimeError when the address is taken."""
+        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=None)
+        server.add_generic_rpc_handlers(self._handlers())
+        if self._more is not None:
+            self._more(server)
+        port = server.add_secure_port(address, credentials)
+        if not port:
+            raise RuntimeError(f"cannot listen on {address}: the address is taken or is none of this host")
+        await server.start()
+        self._servers.append(server)
+        return port
+
+    async def stop(self, grace: float) -> None:
+        """Take no new calls; those under way have `grace` seconds."""
+        for server in self._servers:
+            await server.stop(grace)
+
+    def _handlers(self) -> tuple[grpc.GenericRpcHandler[Any, Any], ...]:
+        calls, relays = self._calls, self._relays
+        resources = {
+            "Get": self._unary("get", calls.get, native.GetRequest),
+            "Create": self._unary("create", calls.create, native.CreateRequest),
+            "Update": self._unary("update", calls.update, native.UpdateRequest),
+            "Patch": self._unary("patch", calls.patch, native.PatchRequest),
+            "Delete": self._unary("delete", calls.delete, native.DeleteRequest),
+            "DeleteCollection": self._unary(
+                "deletecollection", calls.delete_collection, native.DeleteCollectionRequest
+            ),
+            "Bind": self._unary("bind", calls.bind, native.BindRequest),
+            "BindMany": self._unary("bindmany", calls.bind_many, native.BindManyRequest),
+            "List": self._streaming("list", lambda u, m, c: streaming.list_objects(calls, u, m, c), native.ListRequest),
+            "Watch": self._streaming("watch", lambda u, m, c: streaming.watch(calls, u, m, c), native.WatchRequest),
+            "Write": grpc.stream_stream_rpc_method_handler(
+                self._write, request_deserializer=native.WriteBatch.FromString
+            ),
+        }
+        server = {
+            "Version": self._unary("version", calls.version, native.VersionRequest),
+            "Discover": self._unary("discover", calls.discover, native.DiscoverRequest),
+        }
+        streams = {"Log": self._streaming("log", relays.log, streams_v1_pb2.LogRequest)}
+        scheduling = {"Why": self._unary("why", relays.why, scheduling_v1_pb2.WhyRequest)}
+        return (
+            grpc.method_handlers_generic_handler("wharfinger.v1.Resources", resources),
+            grpc.method_handlers_generic_handler("wharfinger.v1.Server", server),
+            grpc.method_handlers_generic_handler("wharfinger.v1.Streams", streams),
+            grpc.method_handlers_generic_handler("wharfinger.v1.Scheduling", scheduling),
+        )
+
+    def _unary(
+        self, verb: str, call: Callable[[User, Any], Awaitable[bytes]], message: Any
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        user_of, observe, clock = self._authenticator.user_of, metrics.observer(verb), time.perf_counter
+
+        async def handle(request: Any, context: Any) -> bytes:
+            start = clock()
+            try:
+                answer = await call(user_of(context), request)
+            except Exception as error:  # noqa: BLE001  (abort logs what was not foreseen)
+                observe(clock() - start, error)
+                await abort(context, error, verb)
+            observe(clock() - start, None)
+            return answer
+
+        return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=message.FromString)
+
+    def _streaming(
+        self, verb: str, call: Callable[[User, Any, Any], Awaitable[None]], message: Any
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        user_of = self._authenticator.user_of
+        running = metrics.long_running(verb)
+
+        async def handle(request: Any, context: Any) -> None:
+            running.inc()
+            try:
+                await call(user_of(context), request, context)
+            except Exception as error:  # noqa: BLE001  (abort logs what was not foreseen)
+                if not isinstance(error, StatusError) and context.cancelled():
+                    return  # the client went away in the middle of an answer
+                await abort(context, error, verb)
+            finally:
+                running.dec()
+
+        return grpc.unary_stream_rpc_method_handler(handle, request_deserializer=message.FromString)
+
+    async def _write(self, _: Any, context: Any) -> None:
+        try:
+            user = self._authenticator.user_of(context)
+        except StatusError as error:
+            await abort(context, error, "write")
+        await streaming.WriteStream(self._calls, user, context).serve()

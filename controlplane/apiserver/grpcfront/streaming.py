@@ -1,0 +1,154 @@
+"""The calls that stream: List in chunks, Watch in batches, and the write stream.
+
+Each keeps what it holds bounded. A list yields to the event loop after each chunk. A watch sends one message for all
+that is ready, and lets the cache close it when the client does not keep up. The write stream works on many requests at
+once, in any order, and stops reading while too many are under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import grpc.aio
+
+from controlplane.apiserver.grpcfront import wire
+from controlplane.apiserver.grpcfront.failures import as_status_error
+from wharfinger.api import errors
+from wharfinger.proto.native import resources_v1_pb2 as native
+
+if TYPE_CHECKING:
+    from controlplane.apiserver.grpcfront.resources import Calls
+    from controlplane.apiserver.request import User
+
+log = logging.getLogger(__name__)
+
+_EOF: Any = getattr(grpc.aio, "EOF")  # noqa: B009  (the stubs do not know it)
+
+CHUNK_ITEMS = 500
+CHUNK_BYTES = 1 << 20
+MAX_UNDER_WAY = 2048
+"""Writes of one stream that are worked on at once; more are read when some are done."""
+
+
+async def list_objects(calls: Calls, user: User, message: native.ListRequest, context: Any) -> None:
+    """Serve List."""
+    request = calls.request(user, "list", message.reference)
+    page = await calls.api.list(request, message.options)
+    resource = calls.api.registry(request.kind).resource
+    head = wire.chunk_head(request.kind, page.revision)
+    parts, size, sent = [head], 0, 0
+    revision = wire.field(0x0A, str(page.revision).encode())
+    for entry in page.entries:
+        item = resource.raw(entry)
+        parts.append(wire.field(0x22, item))
+        size += len(item)
+        sent += 1
+        if sent % CHUNK_ITEMS == 0 or size >= CHUNK_BYTES:
+            await context.write(b"".join(parts))
+            parts, size = [revision], 0
+    if page.continue_:
+        parts.append(wire.field(0x12, page.continue_.encode()))
+        if page.remaining:
+            parts.append(b"\x18" + wire.varint(page.remaining))
+    if page.continue_ or size or not sent:
+        await context.write(b"".join(parts))
+
+
+async def watch(calls: Calls, user: User, message: native.WatchRequest, context: Any) -> None:
+    """Serve Watch. What goes wrong after the start ends the stream with an ERROR event."""
+    request = calls.request(user, "watch", message.reference)
+    watching = await calls.api.watch(request, message.options)
+    form = wire.event_form(watching.resource)
+    make: Any = wire.event_maker(watching.resource)
+    async with watching.watcher as watcher:
+        try:
+            async with asyncio.timeout(watching.timeout):
+                async for batch in watcher:
+                    parts: list[bytes] = []
+                    size = 0
+                    for event in batch:
+                        if event.initial_end:
+                            if not watching.mark_initial_end:
+                                continue
+                            part = wire.initial_end(event.revision)
+                        else:
+                            part = event.served(form, make)
+                        parts.append(part)
+                        size += len(part)
+                        if size >= CHUNK_BYTES:
+                            await context.write(b"".join(parts))
+                            parts, size = [], 0
+                    if parts:
+                        await context.write(b"".join(parts))
+        except TimeoutError:
+            return  # the time that the client asked for is over
+        except errors.StatusError as error:
+            await context.write(wire.error_event(error.to_status()))
+
+
+class WriteStream:
+    """One open write stream."""
+
+    def __init__(self, calls: Calls, user: User, context: Any) -> None:
+        self._calls = calls
+        self._user = user
+        self._context = context
+        self._ready: list[bytes] = []
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._read_all = False
+
+    async def serve(self) -> None:
+        """Read, work and answer until the client has closed its side and everything is answered."""
+        reader = asyncio.get_running_loop().create_task(self._read(), name="write stream: reading")
+        try:
+            while not (self._read_all and not self._tasks and not self._ready):
+                await self._wake.wait()
+                self._wake.clear()
+                if self._ready:
+                    ready, self._ready = self._ready, []
+                    await self._context.write(b"".join(ready))
+            await reader
+        finally:
+            reader.cancel()
+            # The client is gone: nobody would hear the outcomes, but what is under way goes on to its end.
+
+    async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async for batch in self._batches():
+                for write in batch.writes:
+                    task = loop.create_task(self._work(write))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._done)
+                if len(self._tasks) >= MAX_UNDER_WAY:
+                    self._room.clear()
+                    await self._room.wait()
+        finally:
+            self._read_all = True
+            self._wake.set()
+
+    async def _batches(self) -> Any:
+        while (message := await self._context.read()) is not _EOF:
+            yield message
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if len(self._tasks) < MAX_UNDER_WAY // 2:
+            self._room.set()
+        self._wake.set()
+
+    async def _work(self, write: native.Write) -> None:
+        verb = write.WhichOneof("request")
+        try:
+            if verb is None:
+                raise errors.BadRequestError("a write holds no request")
+            answer = await self._calls.on_stream[verb](self._user, getattr(write, verb))
+            self._ready.append(wire.result_bytes(write.id, answer))
+        except Exception as error:  # noqa: BLE001  (becomes this write's outcome; the unforeseen is logged)
+            status = as_status_error(error, f"Write/{verb}").to_status()
+            self._ready.append(wire.error_bytes(write.id, status))

@@ -1,0 +1,119 @@
+"""``wharf-apiserver``: flags, named as kube-apiserver's where it has them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from controlplane.apiserver.config import Config
+from controlplane.apiserver.store import EtcdConfig
+from wharfinger import daemon
+
+log = logging.getLogger("apiserver")
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _endpoints(text: str) -> tuple[str, ...]:
+    """Read ``http://host:port,...`` or ``host:port,...``."""
+    return tuple(part.strip().removeprefix("http://").removeprefix("https://").rstrip("/") for part in text.split(","))
+
+
+@click.command(context_settings={"auto_envvar_prefix": "WHARF_APISERVER", "show_default": True})
+@click.option("--etcd-servers", default="127.0.0.1:2379", help="etcd's endpoints, with commas between.")
+@click.option("--etcd-cafile", type=_FILE, help="The authority that signed etcd's certificates.")
+@click.option("--etcd-certfile", type=_FILE, help="Our client certificate for etcd.")
+@click.option("--etcd-keyfile", type=_FILE, help="Its key.")
+@click.option("--bind-address", default="0.0.0.0", help="The address to listen on.")
+@click.option("--grpc-port", default=6444, help="The gRPC port that demands client certificates; 0: any free one.")
+@click.option("--grpc-token-port", default=6445, help="The gRPC port for bearer tokens; 0: any free one, -1: none.")
+@click.option("--secure-port", default=6443, help="The HTTPS port (health, metrics); 0: any free one, -1: none.")
+@click.option("--tls-cert-file", type=_FILE, required=True, help="The serving certificate.")
+@click.option("--tls-private-key-file", type=_FILE, required=True, help="Its key.")
+@click.option("--client-ca-file", type=_FILE, required=True, help="The authority of clients' certificates.")
+@click.option("--token-auth-file", type=_FILE, help='Users with tokens: token,user,uid,"group1,group2" a line.')
+@click.option("--kubelet-client-certificate", type=_FILE, help="Our client certificate for node agents.")
+@click.option("--kubelet-client-key", type=_FILE, help="Its key.")
+@click.option("--kubelet-certificate-authority", type=_FILE, help="The authority of agents; default: of clients.")
+@click.option("--event-ttl", default=3600, type=click.IntRange(min=1), help="Seconds that events are kept.")
+@click.option(
+    "--group-commit-max", default=100, type=click.IntRange(1, 120), help="Writes a transaction; 1: no groups."
+)
+@click.option("--max-request-bytes", default=3 << 19, type=click.IntRange(min=1024), help="The largest object taken.")
+@click.option("--default-not-ready-toleration-seconds", default=300, help="How long pods stay on a node not ready.")
+@click.option("--default-unreachable-toleration-seconds", default=300, help="How long on one out of reach.")
+@click.option("--shutdown-grace", default=5.0, help="Seconds that calls under way have when the server stops.")
+@click.option("--log-level", default="INFO", help="DEBUG, INFO, WARNING or ERROR.")
+@click.option("--log-format", default="text", type=click.Choice(["text", "json"]), help="Of the log lines.")
+def main(**flags: Any) -> None:
+    """Serve the API over an etcd."""
+    daemon.setup_logging(flags["log_level"], flags["log_format"])
+    # Imported late: the schema of all kinds takes a moment, and --help needs none of it.
+    from controlplane.apiserver.server import Server
+
+    try:
+        config = _config(flags)
+        server = Server(config)
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+
+    async def serve(stop: asyncio.Event) -> None:
+        starting = asyncio.ensure_future(server.start())
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            daemon.notify("READY=1")
+            watchdog = daemon.spawn(daemon.watchdog(), name="watchdog")
+            await stopping
+            daemon.notify("STOPPING=1")
+            watchdog.cancel()
+        else:
+            starting.cancel()
+        await server.stop()
+
+    try:
+        daemon.run(serve)
+    except (OSError, RuntimeError) as error:
+        log.critical("cannot serve", extra={"error": str(error)})
+        sys.exit(1)
+
+
+def _config(flags: dict[str, Any]) -> Config:
+    def text(path: Path | None) -> str:
+        return str(path) if path is not None else ""
+
+    return Config(
+        etcd=EtcdConfig(
+            endpoints=_endpoints(flags["etcd_servers"]),
+            ca_file=text(flags["etcd_cafile"]),
+            cert_file=text(flags["etcd_certfile"]),
+            key_file=text(flags["etcd_keyfile"]),
+        ),
+        bind_address=flags["bind_address"],
+        grpc_port=flags["grpc_port"],
+        grpc_token_port=flags["grpc_token_port"],
+        secure_port=flags["secure_port"],
+        tls_cert=flags["tls_cert_file"],
+        tls_key=flags["tls_private_key_file"],
+        client_ca=flags["client_ca_file"],
+        tokens=flags["token_auth_file"],
+        kubelet_cert=flags["kubelet_client_certificate"],
+        kubelet_key=flags["kubelet_client_key"],
+        kubelet_ca=flags["kubelet_certificate_authority"],
+        event_ttl=flags["event_ttl"],
+        group_commit_max=flags["group_commit_max"],
+        max_request_bytes=flags["max_request_bytes"],
+        not_ready_toleration_seconds=flags["default_not_ready_toleration_seconds"],
+        unreachable_toleration_seconds=flags["default_unreachable_toleration_seconds"],
+        shutdown_grace=flags["shutdown_grace"],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""Delete: preconditions, grace periods, finalizers, propagation, and whole collections.
+
+Three things can keep an object that was deleted: a grace period (pods: their node ends them and deletes again with a
+period of 0), finalizers (whoever put them there takes them off), and, for namespaces, the finalizers of their spec.
+Until then it only carries a deletionTimestamp. Propagation is two finalizers that the garbage collector acts on. The
+rules and their order follow Kubernetes' generic store.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from controlplane.apiserver.registry import companions
+from controlplane.apiserver.registry.listoptions import parse_version
+from controlplane.apiserver.registry.writer import MODIFIED, Base
+from controlplane.apiserver.request import Answer
+from controlplane.apiserver.store import Compare, CompareFailed, Put, Write
+from wharfinger.api import errors, kinds, storage
+from wharfinger.api.errors import FieldError
+from wharfinger.api.types import meta
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controlplane.apiserver.admission import Admission
+    from controlplane.apiserver.registry.reader import Page, Reader
+    from controlplane.apiserver.registry.resources import StoredResource
+    from controlplane.apiserver.registry.writer import Writer
+    from controlplane.apiserver.request import Request
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+_POLICIES = ("Orphan", "Background", "Foreground")
+_ATTEMPTS = 20
+STATUS = kinds.of(meta.Status)
+
+
+def check_options(options: meta.DeleteOptions) -> None:
+    """Check delete options. Raises InvalidError that names the field."""
+    causes: list[FieldError] = []
+    if options.HasField("orphanDependents") and options.HasField("propagationPolicy"):
+        detail = "orphanDependents and propagationPolicy may not be given together"
+        causes.append(FieldError.invalid("propagationPolicy", options.propagationPolicy, detail))
+    elif options.HasField("propagationPolicy") and options.propagationPolicy not in _POLICIES:
+        causes.append(FieldError.not_supported("propagationPolicy", options.propagationPolicy, _POLICIES))
+    if any(value != "All" for value in options.dryRun):
+        causes.append(FieldError.not_supported("dryRun", list(options.dryRun), ["All"]))
+    if causes:
+        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", causes)
+
+
+class Deleter:
+    """Deletes objects of one resource."""
+
+    def __init__(self, resource: StoredResource, writer: Writer, reader: Reader, admission: Admission) -> None:
+        self.resource = resource
+        self._writer = writer
+        self._reader = reader
+        self._steps = admission.steps("delete", resource.kind)
+
+    async def delete(
+        self, request: Request, options: meta.DeleteOptions, *, extra: Sequence[Put | Compare] = ()
+    ) -> Answer:
+        """Delete one object, or begin to.
+
+        `extra` is written and compared in the transaction that marks or removes it.
+        Raises NotFoundError, ConflictError (preconditions, fence), InvalidError (options) and what admission raises.
+        """
+        check_options(options)
+        if options.dryRun:
+            request = replace(request, options=replace(request.options, dry_run=True))
+        base = await self._writer.base(request.namespace, request.name)
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._attempt(request, options, base, extra)
+            except CompareFailed as failed:
+                companions.check_fence(request.options.fence, failed)
+                self._check_extra(extra, failed)
+                current = failed.current.get(self.resource.key(request.namespace, request.name))
+                base = Base(current.value, current.mod_revision, True) if current else Base(b"", 0, True)
+            except errors.StatusError:
+                if base.current:
+                    raise
+                again = await self._writer.base(request.namespace, request.name, current=True)
+                if again.revision == base.revision:
+                    raise
+                base = again
+        raise errors.conflict(self.resource.kind.group_resource, request.name, MODIFIED)
+
+    def _check_extra(self, extra: Sequence[Put | Compare], failed: CompareFailed) -> None:
+        for item in extra:
+            if isinstance(item, Compare):
+                current = failed.current.get(item.key)
+                if (current.mod_revision if current else 0) != item.mod_revision:
+                    raise failed
+
+    async def _attempt(
+        self, request: Request, options: meta.DeleteOptions, base: Base, extra: Sequence[Put | Compare]
+    ) -> Answer:
+        if not base.revision:
+            raise errors.not_found(self.resource.kind.group_resource, request.name)
+        old = self.resource.message(base.value, base.revision)
+        for step in self._steps:
+            waiting = step.admit(request, None, old)
+            if waiting is not None:
+                await waiting
+        self._check_preconditions(options, old)
+        if self.resource.kind.group_resource == "namespaces":
+            return await self._delete_namespace(request, options, base, old)
+        return await self._delete(request, options, base, old, extra)
+
+    async def _delete(
+        self, request: Request, options: meta.DeleteOptions, base: Base, old: Any, extra: Sequence[Put | Compare]
+    ) -> Answer:
+        obj = type(old)()
+        obj.CopyFrom(old)
+        mine = meta.DeleteOptions()
+        mine.CopyFrom(options)
+        marked = self._begin_grace(obj, mine)
+        if marked is None:  # already on its way, and nothing shortens it
+            if not base.current:
+                again = await self._writer.base(request.namespace, request.name, current=True)
+                if again.revision != base.revision:
+                    return await self._attempt(request, options, again, extra)
+            return self._answer(old, base.revision)
+        if set_propagation(obj, mine, self.resource.strategy.garbage_policy):
+            marked = True
+        held = bool(obj.metadata.finalizers)
+        if held and not obj.metadata.HasField("deletionTimestamp"):
+            _mark(obj)
+            marked = True
+        elif held and not self.resource.strategy.graceful:
+            obj.metadata.deletionGracePeriodSeconds = 0
+        grace = obj.metadata.deletionGracePeriodSeconds
+        if marked or held:
+            base, obj = await self._write(request, base, obj, extra)
+            extra = ()
+            if held or grace:
+                return self._answer(obj, base.revision)
+        return await self._remove(request, base, obj, extra)
+
+    def _begin_grace(self, obj: Any, options: meta.DeleteOptions) -> bool | None:
+        """Mark a graceful kind's object as deleted.
+
+        Returns whether it was changed; None when it is being deleted already and stays as it is.
+        """
+        if options.HasField("gracePeriodSeconds") and options.gracePeriodSeconds < 0:
+            options.gracePeriodSeconds = 1
+        strategy, metadata = self.resource.strategy, obj.metadata
+        if not strategy.graceful:
+            return False
+        if metadata.HasField("deletionTimestamp"):
+            left = metadata.deletionGracePeriodSeconds
+            if not left:
+                return False
+            if not options.HasField("gracePeriodSeconds") or options.gracePeriodSeconds >= left:
+                return None
+            metadata.deletionTimestamp.seconds += options.gracePeriodSeconds - left
+            metadata.deletionGracePeriodSeconds = options.gracePeriodSeconds
+            return True
+        if not strategy.check_graceful_delete(obj, options):
+            return False
+        metadata.deletionTimestamp.seconds = int(time.time()) + options.gracePeriodSeconds
+        metadata.deletionTimestamp.nanos = 0
+        metadata.deletionGracePeriodSeconds = options.gracePeriodSeconds
+        if metadata.generation:
+            metadata.generation += 1
+        return True
+
+    async def _write(self, request: Request, base: Base, obj: Any, extra: Sequence[Put | Compare]) -> tuple[Base, Any]:
+        """Store the marked object; returns what is there now."""
+        value, _ = self.resource.encode(obj)
+        if value == base.value:
+            return base, obj
+        if request.options.dry_run:
+            return Base(value, base.revision, base.current), obj
+        key = self.resource.key(request.namespace, request.name)
+        compares = [Compare(key, base.revision), *companions.fence_compares(request.options.fence)]
+        compares += [item for item in extra if isinstance(item, Compare)]
+        puts = [Put(key, value), *(item for item in extra if isinstance(item, Put))]
+        done = await self._writer.store.commit(Write(compares, puts))
+        return Base(value, done.revision, current=True), obj
+
+    async def _remove(self, request: Request, base: Base, obj: Any, extra: Sequence[Put | Compare]) -> Answer:
+        if request.options.dry_run:
+            return self._answer(obj, base.revision)
+        key = self.resource.key(request.namespace, request.name)
+        compares = [Compare(key, base.revision), *companions.fence_compares(request.options.fence)]
+        compares += [item for item in extra if isinstance(item, Compare)]
+        done = await self._writer.store.commit(
+            Write(
+                compares,
+                puts=[item for item in extra if isinstance(item, Put)],
+                deletes=[key, *companions.on_delete(self.resource.kind, obj)],
+            )
+        )
+        return self._answer(obj, done.revision, removed=True)
+
+    async def _delete_namespace(self, request: Request, options: meta.DeleteOptions, base: Base, old: Any) -> Answer:
+        """Mark a namespace as ending; remove it only when nothing holds it any more."""
+        if not old.metadata.HasField("deletionTimestamp"):
+            obj = type(old)()
+            obj.CopyFrom(old)
+            obj.metadata.deletionTimestamp.seconds = int(time.time())
+            obj.status.phase = "Terminating"
+            set_propagation(obj, options, "Background")
+            base, obj = await self._write(request, base, obj, ())
+            if obj.spec.finalizers or obj.metadata.finalizers:
+                return self._answer(obj, base.revision)
+            return await self._remove(request, base, obj, ())
+        if old.spec.finalizers or old.metadata.finalizers:
+            return self._answer(old, base.revision)
+        return await self._remove(request, base, old, ())
+
+    def _check_preconditions(self, options: meta.DeleteOptions, old: Any) -> None:
+        if not options.HasField("preconditions"):
+            return
+        wanted, metadata, kind = options.preconditions, old.metadata, self.resource.kind
+        why = ""
+        if wanted.HasField("uid") and wanted.uid != metadata.uid:
+            why = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {metadata.uid}"
+        elif wanted.HasField("resourceVersion") and wanted.resourceVersion != metadata.resourceVersion:
+            parse_version(wanted.resourceVersion)
+            why = (
+                f"Precondition failed: ResourceVersion in precondition: {wanted.resourceVersion}, "
+                f"ResourceVersion in object meta: {metadata.resourceVersion}"
+            )
+        if why:
+            subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+            raise errors.conflict(subject, metadata.name, why)
+
+    def _answer(self, obj: Any, revision: int, *, removed: bool = False) -> Answer:
+        """Return what the client gets: the object, or for most kinds that it is gone."""
+        kind = self.resource.kind
+        if removed and not self.resource.strategy.returns_deleted:
+            status = meta.Status(status="Success")
+            status.metadata.SetInParent()
+            status.details.name, status.details.kind = obj.metadata.name, kind.resource
+            status.details.group, status.details.uid = kind.group, obj.metadata.uid
+            return Answer(STATUS, status.SerializeToString())
+        _, raw = self.resource.encode(obj)
+        return Answer(kind, storage.with_resource_version(raw, revision), revision)
+
+    # --- collections ----------------------------------------------------------------------------------------------
+
+    async def delete_collection(
+        self, request: Request, options: meta.DeleteOptions, list_options: meta.ListOptions
+    ) -> Page:
+        """Delete what a list would show, and return that list as it was before."""
+        check_options(options)
+        page = await self._reader.list_page(request, list_options)
+        for entry in page.entries:
+            single = replace(request, namespace=entry.namespace, name=entry.name)
+            try:
+                await self.delete(single, options)
+            except errors.NotFoundError:
+                continue  # gone meanwhile: what was wanted
+        return page
+
+
+def _mark(obj: Any) -> None:
+    """Mark an object that only finalizers hold."""
+    metadata = obj.metadata
+    metadata.deletionTimestamp.seconds = int(time.time())
+    metadata.deletionTimestamp.nanos = 0
+    metadata.deletionGracePeriodSeconds = 0
+    if metadata.generation:
+        metadata.generation += 1
+
+
+def set_propagation(obj: Any, options: meta.DeleteOptions, default: str) -> bool:
+    """Put the finalizer that the options ask for onto an object, and take the other off.
+
+    Returns whether the finalizers changed.
+    """
+    if default == "Unsupported":
+        return False
+    before = list(obj.metadata.finalizers)
+    policy = ""
+    if options.HasField("orphanDependents"):
+        policy = "Orphan" if options.orphanDependents else "Background"
+    elif options.HasField("propagationPolicy"):
+        policy = options.propagationPolicy
+    elif ORPHAN in before:
+        policy = "Orphan"
+    elif FOREGROUND in before:
+        policy = "Foreground"
+    else:
+        policy = default
+    after = [item for item in before if item not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        after.append(ORPHAN)
+    elif policy == "Foreground":
+        after.append(FOREGROUND)
+    if sorted(after) == sorted(before):
+        return False
+    del obj.metadata.finalizers[:]
+    obj.metadata.finalizers.extend(after)
+    return True

@@ -1,0 +1,31 @@
+"""One resource with all its verbs, put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controlplane.apiserver.registry.conversion import CONVERSIONS
+from controlplane.apiserver.registry.deletion import Deleter
+from controlplane.apiserver.registry.reader import Reader
+from controlplane.apiserver.registry.resources import StoredResource
+from controlplane.apiserver.registry.writer import Writer
+
+if TYPE_CHECKING:
+    from controlplane.apiserver.admission import Admission
+    from controlplane.apiserver.store import Cache, Store
+    from wharfinger.api.kinds import Kind
+
+
+class Registry:
+    """All that can be done with the stored objects of one served kind."""
+
+    def __init__(self, kind: Kind, store: Store, cache: Cache, admission: Admission, *, ttl: int = 0) -> None:
+        self.kind = kind
+        self.resource = StoredResource(kind, CONVERSIONS.get((kind.group, kind.resource)))
+        self.strategy = self.resource.strategy
+        self.reader = Reader(self.resource, cache)
+        self.writer = Writer(self.resource, store, cache, admission, ttl=ttl)
+        self.deleter = Deleter(self.resource, self.writer, self.reader, admission)
+
+    def __repr__(self) -> str:
+        return f"<Registry {self.kind.group_resource}>"

@@ -1,0 +1,75 @@
+"""The scale subresource: the number of replicas alone, whatever the kind that has them.
+
+A Scale is a view: it carries the parent's name, uid, version and replicas, and writing it changes only the parent's
+``spec.replicas``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controlplane.apiserver.request import Answer
+from wharfinger.api import codec, errors, kinds, labels
+from wharfinger.api.errors import FieldError
+from wharfinger.api.types import autoscaling_v1
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controlplane.apiserver.registry.registry import Registry
+    from controlplane.apiserver.request import Request
+
+SCALE = kinds.of(autoscaling_v1.Scale)
+
+
+def view(parent: Any) -> autoscaling_v1.Scale:
+    """Return the scale of an object."""
+    scale = autoscaling_v1.Scale()
+    for name in ("name", "namespace", "uid", "resourceVersion"):
+        setattr(scale.metadata, name, getattr(parent.metadata, name))
+    scale.metadata.creationTimestamp.CopyFrom(parent.metadata.creationTimestamp)
+    scale.spec.replicas = parent.spec.replicas
+    scale.status.replicas = parent.status.replicas
+    selector = parent.spec.selector
+    chosen = labels.from_label_selector(selector) if hasattr(selector, "matchLabels") else labels.from_map(selector)
+    scale.status.selector = str(chosen)
+    return scale
+
+
+async def get(registry: Registry, request: Request, version: str) -> Answer:
+    """Return an object's scale."""
+    entry = await registry.reader.entry(request.namespace, request.name, version)
+    return _answer(registry.resource.message(entry.value, entry.mod_revision))
+
+
+async def update(
+    registry: Registry, request: Request, make: Callable[[autoscaling_v1.Scale], Any], *, patching: bool
+) -> Answer:
+    """Change an object's replicas through what `make` makes of its scale."""
+
+    def parent(old: Any) -> Any:
+        scale = make(view(old))
+        if scale.spec.replicas < 0:
+            cause = FieldError.invalid("spec.replicas", scale.spec.replicas, "must be greater than or equal to 0")
+            raise errors.invalid("Scale", "autoscaling", request.name, [cause])
+        if scale.metadata.name and scale.metadata.name != request.name:
+            raise errors.BadRequestError(
+                f"the name of the object ({scale.metadata.name}) does not match the name on the URL ({request.name})"
+            )
+        new = type(old)()
+        new.CopyFrom(old)
+        new.spec.replicas = scale.spec.replicas
+        new.metadata.resourceVersion = scale.metadata.resourceVersion or old.metadata.resourceVersion
+        new.metadata.uid = scale.metadata.uid or old.metadata.uid
+        return new
+
+    def prepare(new: Any, old: Any) -> None:
+        registry.strategy.prepare_for_update(new, old, request)
+
+    answer = await registry.writer.update(request, parent, prepare=prepare, patching=patching)
+    parent_now = registry.kind.message.FromString(answer.raw)
+    return _answer(parent_now)
+
+
+def _answer(parent: Any) -> Answer:
+    return Answer(SCALE, codec.canonical_bytes(view(parent)), int(parent.metadata.resourceVersion or 0))

@@ -1,0 +1,166 @@
+"""The server put together: store, cache, chain, fronts; started and stopped in that order.
+
+It may start before etcd: it waits for the cache to load, and only then listens. When etcd goes away later, the server
+stays: writes and fresh reads wait for a bounded time and fail with 503, ``/readyz`` says so, and everything goes on
+when etcd is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+from controlplane.apiserver import bootstrap
+from controlplane.apiserver.admission import default_admission
+from controlplane.apiserver.auth.authorizer import Authorizers, Masters
+from controlplane.apiserver.auth.nodes import Nodes
+from controlplane.apiserver.auth.podlookup import CachedPods
+from controlplane.apiserver.auth.rules import Daemons
+from controlplane.apiserver.auth.tokens import TokenFile
+from controlplane.apiserver.chain import Api, Limits
+from controlplane.apiserver.etcd_service import EtcdService
+from controlplane.apiserver.grpcfront.relays import Peers, Relays
+from controlplane.apiserver.grpcfront.server import Authenticator, GrpcFront
+from controlplane.apiserver.registry.resources import cache_resource
+from controlplane.apiserver.store import Cache, Store
+from controlplane.apiserver.store.maintenance import Compactor
+from wharfinger.api import errors, kinds
+from wharfinger.daemon import Check, HealthServer, TLSFiles, spawn
+from wharfinger.proto.native import etcd_v1_pb2_grpc
+
+if TYPE_CHECKING:
+    from controlplane.apiserver.config import Config
+
+log = logging.getLogger(__name__)
+
+
+class Server:
+    """One apiserver."""
+
+    def __init__(self, config: Config) -> None:
+        if config.tls_cert is None or config.tls_key is None or config.client_ca is None:
+            raise ValueError("--tls-cert-file, --tls-private-key-file and --client-ca-file are required")
+        self._config = config
+        self._tls = TLSFiles(config.tls_cert, config.tls_key, config.client_ca)
+        self._tokens = TokenFile.load(config.tokens) if config.tokens is not None else None
+        self.store = Store(config.etcd, group_commit_max=config.group_commit_max)
+        self.cache = Cache(self.store)
+        self._register()
+        authorizers = Authorizers([Masters(), Daemons(), Nodes(CachedPods(self.cache))])
+        admission = default_admission(
+            self.cache,
+            not_ready=config.not_ready_toleration_seconds,
+            unreachable=config.unreachable_toleration_seconds,
+        )
+        self.api = Api(
+            store=self.store,
+            cache=self.cache,
+            authorizers=authorizers,
+            admission=admission,
+            limits=Limits(config.max_request_bytes, config.event_ttl),
+        )
+        self._peers = Peers(ca=config.kubelet_ca or config.client_ca, cert=config.kubelet_cert, key=config.kubelet_key)
+        self._authenticator = Authenticator(self._tokens)
+        etcd = EtcdService(self.store, self._authorize_etcd)
+        self._front = GrpcFront(
+            self.api,
+            Relays(self.api, self._peers),
+            self._authenticator,
+            more=lambda server: etcd_v1_pb2_grpc.add_EtcdServicer_to_server(etcd, server),  # type: ignore[no-untyped-call]
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self._health: HealthServer | None = None
+        self.grpc_port = self.grpc_token_port = self.secure_port = 0
+        self._serving = False
+
+    def _register(self) -> None:
+        seen: set[str] = set()
+        for kind in kinds.KINDS:
+            if kind.stored and kind.etcd_prefix not in seen:
+                seen.add(kind.etcd_prefix)
+                self.cache.register(cache_resource(_storage_kind(kind.etcd_prefix)))
+
+    async def _authorize_etcd(self, context: Any, verb: str) -> None:
+        """Only masters may look after etcd."""
+        user = self._authenticator.user_of(context)
+        if "system:masters" not in user.groups:
+            raise errors.ForbiddenError(f'User "{user.name}" cannot {verb} etcd: only members of system:masters may')
+
+    async def start(self) -> None:
+        """Start, and return when requests are served. Raises OSError or RuntimeError when a port is taken."""
+        config = self._config
+        if config.secure_port >= 0:
+            self._health = HealthServer(
+                config.bind_address,
+                config.secure_port,
+                checks=(Check("etcd", self._etcd_trouble), Check("serving", self._serving_trouble)),
+                tls=self._tls,
+            )
+            await self._health.start()
+            self.secure_port = self._health.port
+        await self.store.start()
+        await self.cache.start()
+        await self._bootstrap()
+        compactor = Compactor(self.store, identity=f"{socket.gethostname()}-{os.getpid()}")
+        self._tasks.append(spawn(compactor.run(), name="compactor"))
+        address = f"[{config.bind_address}]" if ":" in config.bind_address else config.bind_address
+        self.grpc_port = await self._front.listen(
+            f"{address}:{config.grpc_port}", self._tls.server_credentials(require_client=True)
+        )
+        if config.grpc_token_port >= 0:
+            self.grpc_token_port = await self._front.listen(
+                f"{address}:{config.grpc_token_port}", self._tls.server_credentials(require_client=False)
+            )
+        self._serving = True
+        # What is there now stays for good: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        log.info(
+            "serving",
+            extra={
+                "grpc": f"{address}:{self.grpc_port}",
+                "tokens": f"{address}:{self.grpc_token_port}" if self.grpc_token_port else "off",
+                "health": f"{address}:{self.secure_port}" if self.secure_port else "off",
+            },
+        )
+
+    async def _bootstrap(self) -> None:
+        """Make the objects of a fresh cluster, however long etcd takes."""
+        while True:
+            try:
+                await bootstrap.run(self.api)
+            except (errors.ServiceUnavailableError, errors.TimeoutError_) as error:
+                log.warning("waiting for etcd", extra={"error": error.message})
+                await asyncio.sleep(1)
+                continue
+            return
+
+    def _etcd_trouble(self) -> str | None:
+        if self.cache.ready:
+            return None
+        return f"the watch cache last proved itself current {self.cache.stale_seconds:.0f} s ago"
+
+    def _serving_trouble(self) -> str | None:
+        return None if self._serving else "not listening yet, or no longer"
+
+    async def stop(self) -> None:
+        """Stop in the opposite order."""
+        self._serving = False
+        await self._front.stop(self._config.shutdown_grace)
+        for task in self._tasks:
+            task.cancel()
+        await self._peers.close()
+        await self.cache.stop()
+        await self.store.stop()
+        if self._health is not None:
+            await self._health.close()
+
+
+def _storage_kind(prefix: str) -> kinds.Kind:
+    """Return the kind that is stored below a prefix: of two served ones, the one of the core group."""
+    found = [kind for kind in kinds.KINDS if kind.etcd_prefix == prefix]
+    return min(found, key=lambda kind: kind.group)
