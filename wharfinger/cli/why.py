@@ -1,0 +1,150 @@
+"""``wharf why``: the scheduler's last verdict on a pod, node by node, with the numbers behind it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wharfinger.api.tables.text import duration
+from wharfinger.cli.complete import names_of
+from wharfinger.cli.session import Session, command
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wharfinger.proto.native import scheduling_v1_pb2 as scheduling
+
+_STATES = {
+    "queued": "waits for its turn",
+    "backoff": "waits before the next attempt",
+    "unschedulable": "fits nowhere at present",
+    "gated": "is held back by scheduling gates",
+    "binding": "is being bound",
+    "bound": "is bound",
+    "unknown": "is not known to the scheduler",
+}
+
+
+@command(name="why")
+@click.argument("pod", shell_complete=names_of("pods"))
+@click.option("-o", "--output", type=click.Choice(["json", "yaml", "wide"]), help="wide: every score of every plugin.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many nodes to show.")
+async def why(session: Session, *, pod: str, output: str | None, limit: int) -> None:
+    """Say why POD is pending, or why it is on its node.
+
+    Shows for each node which filters refused it and with which numbers, the scores of the nodes that passed, and the
+    smallest changes that would let the pod fit.
+    """
+    name = pod.removeprefix("pods/").removeprefix("pod/").removeprefix("po/")
+    async with session.client() as client:
+        explanation = await client.why(session.namespace, name)
+    if output in ("json", "yaml"):
+        from wharfinger.cli.output import dump_json, dump_yaml
+
+        document = as_document(explanation)
+        sys.stdout.write(dump_json(document) if output == "json" else dump_yaml(document))
+        return
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    console = Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 10_000)
+    show(console, explanation, wide=output == "wide", limit=limit)
+
+
+def as_document(explanation: scheduling.Explanation) -> dict[str, Any]:
+    """Return the explanation as JSON values, every field present, names in camel case."""
+    from google.protobuf.json_format import MessageToDict
+
+    document: dict[str, Any] = MessageToDict(explanation, always_print_fields_with_no_presence=True)
+    for node in document.get("nodes", []):
+        # protobuf's JSON writes 64-bit numbers as text; these are small.
+        node["total"] = int(node["total"])
+        for score in node["scores"]:
+            score.update({key: int(score[key]) for key in ("raw", "normalised", "weight")})
+    return document
+
+
+def show(console: Console, explanation: scheduling.Explanation, *, wide: bool, limit: int) -> None:
+    """Print the explanation for people."""
+    from rich.markup import escape
+
+    pod = f"{explanation.namespace}/{explanation.pod}"
+    state = _STATES.get(explanation.state, explanation.state)
+    where = f" to [bold]{escape(explanation.chosen_node)}[/bold]" if explanation.chosen_node else ""
+    console.print(f"Pod [bold]{escape(pod)}[/bold] {state}{where}.")
+    if explanation.attempts:
+        console.print(
+            f"Attempt {explanation.attempts} of {escape(explanation.scheduler or 'the scheduler')} "
+            f"ended {duration(explanation.age_seconds)} ago."
+        )
+    if explanation.message:
+        console.print(escape(explanation.message))
+    passed = sorted((one for one in explanation.nodes if one.feasible), key=lambda one: -one.total)
+    refused = [one for one in explanation.nodes if not one.feasible]
+    if passed:
+        console.print()
+        _print_passed(console, passed[:limit], explanation.chosen_node, wide=wide)
+        _print_more(console, len(passed) - limit)
+    if refused:
+        console.print()
+        _print_refused(console, refused[:limit])
+        _print_more(console, len(refused) - limit)
+    if explanation.suggestions:
+        console.print("\nThe smallest changes that would let it fit:")
+        for suggestion in explanation.suggestions:
+            console.print(f"  - {escape(suggestion)}")
+
+
+def _print_more(console: Console, more: int) -> None:
+    if more > 0:
+        console.print(f"… and {more} more (--limit)")
+
+
+def _grid(*headers: str) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    for header in headers:
+        table.add_column(header, no_wrap=header != "WHY")
+    return table
+
+
+def _print_passed(
+    console: Console, nodes: list[scheduling.NodeVerdict], chosen: str, *, wide: bool
+) -> None:  # fmt: skip
+    from rich.markup import escape
+
+    plugins = list(dict.fromkeys(score.plugin for node in nodes for score in node.scores))
+    table = _grid("FITS ON", "SCORE", *(plugins if wide else ["BY PLUGIN"]))
+    for node in nodes:
+        scores = {score.plugin: score for score in node.scores}
+        if wide:
+            cells = [
+                f"{scores[p].normalised}x{scores[p].weight} (raw {scores[p].raw})" if p in scores else ""
+                for p in plugins
+            ]
+        else:
+            cells = [" ".join(f"{p}={scores[p].normalised}x{scores[p].weight}" for p in plugins if p in scores)]
+        mark = " *" if node.node == chosen else ""
+        table.add_row(f"[green]{escape(node.node)}[/green]{mark}", str(node.total), *cells)
+    console.print(table)
+
+
+def _print_refused(console: Console, nodes: list[scheduling.NodeVerdict]) -> None:
+    from rich.markup import escape
+
+    table = _grid("REFUSED BY", "FILTER", "REASON", "WHY")
+    for node in nodes:
+        first = True
+        for refusal in node.refusals:
+            final = " (preemption cannot help)" if refusal.code == "UnschedulableAndUnresolvable" else ""
+            table.add_row(
+                f"[red]{escape(node.node)}[/red]" if first else "", escape(refusal.plugin), escape(refusal.reason),
+                escape((refusal.detail or "") + final).strip(),
+            )  # fmt: skip
+            first = False
+        if first:
+            table.add_row(f"[red]{escape(node.node)}[/red]", "", "", "not looked at")
+    console.print(table)
