@@ -32,10 +32,12 @@ def admit(pod: core.Pod, node: core.Node, others: Iterable[core.Pod]) -> Ending 
     if refusal is None and (port := _taken_port(pod, counted)):
         message = f"Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports ({port})"
         refusal = _refusal("NodePorts", message)
-    if refusal is None and (taint := pods.untolerated(
-        spec.tolerations, node.spec.taints, effects=("NoExecute",)
-    )) is not None:
-        message = f"Predicate TaintToleration failed: node(s) had taint {{{taint.key}: {taint.value}}} that it didn't tolerate"
+    if (
+        refusal is None
+        and (taint := pods.untolerated(spec.tolerations, node.spec.taints, effects=("NoExecute",))) is not None
+    ):
+        what = f"{{{taint.key}: {taint.value}}}"
+        message = f"Predicate TaintToleration failed: node(s) had taint {what} that it didn't tolerate"
         refusal = _refusal("TaintToleration", message)
     return refusal
 
@@ -46,8 +48,9 @@ def _refusal(reason: str, message: str) -> Ending:
 
 def _resources(pod: core.Pod, node: core.Node, others: list[core.Pod]) -> Ending | None:
     room = pods.amounts(node.status.allocatable)
-    if len(others) + 1 > room.get("pods", 0):
-        message = f"Node didn't have enough resource: pods, requested: 1, used: {len(others)}, capacity: {room.get('pods', 0)}"
+    most = room.get("pods", 0)
+    if len(others) + 1 > most:
+        message = f"Node didn't have enough resource: pods, requested: 1, used: {len(others)}, capacity: {most}"
         return _refusal("OutOfpods", message)
     wanted = {name: amount for name, amount in pods.effective_requests(pod).items() if amount}
     if not wanted:

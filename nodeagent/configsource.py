@@ -1,7 +1,7 @@
 """Config maps and secrets for pods, read from the API and kept for a short while.
 
-A node may read only those that its pods name; the API enforces that. Kept for a minute, so that fifty pods with the same config
-map cost one read; a container that starts sees a change at most that late (kubelet's own cache behaves alike).
+A node may read only those that its pods name; the API enforces that. Kept for a minute, so that fifty pods with the
+same config map cost one read; a container that starts sees a change at most that late (kubelet's cache behaves alike).
 """
 
 from __future__ import annotations

@@ -32,11 +32,18 @@ class PodManager:
     """See the module."""
 
     def __init__(
-        self, context: NodeContext, node: Callable[[], core.Node], *, relist_seconds: float = RELIST_SECONDS
+        self,
+        context: NodeContext,
+        node: Callable[[], core.Node],
+        *,
+        relist_seconds: float = RELIST_SECONDS,
+        runtime_changed: Callable[[], None] = lambda: None,
     ) -> None:
+        """`node` returns the Node as the API has it; `runtime_changed` is told when the runtime goes or comes."""
         self._context = context
         self._node = node
         self._relist_seconds = relist_seconds
+        self._runtime_changed = runtime_changed
         self._workers: dict[str, PodWorker] = {}
         self._seen: dict[str, Fingerprint] = {}
         self._hint = asyncio.Event()
@@ -57,11 +64,11 @@ class PodManager:
         ]
         return max(found, key=lambda worker: worker.pod.metadata.creationTimestamp.seconds, default=None)
 
-    async def start(self, pods: Iterable[core.Pod]) -> None:
+    async def start(self, pods: Callable[[], Iterable[core.Pod]]) -> None:
         """Begin with all pods that the API has for this node; adopts what runs of them and ends what is not theirs."""
         running = await self._first_look()
         self._started = True
-        for pod in sorted(pods, key=lambda pod: (pod.metadata.creationTimestamp.seconds, pod_key(pod))):
+        for pod in sorted(pods(), key=lambda pod: (pod.metadata.creationTimestamp.seconds, pod_key(pod))):
             self._add(pod, adopted=pod.metadata.uid in running)
         self._take_in(running)
         self._tasks = [
@@ -139,11 +146,13 @@ class PodManager:
                 self._take_in(dict(await self._context.runtime.list_pods()))
                 if self.runtime_trouble:
                     log.info("container runtime is back")
-                self.runtime_trouble = ""
+                    self.runtime_trouble = ""
+                    self._runtime_changed()
             except RuntimeFailure as error:
-                if not self.runtime_trouble:
+                fresh, self.runtime_trouble = not self.runtime_trouble, str(error)
+                if fresh:
                     log.warning("container runtime cannot be asked", extra={"error": str(error)})
-                self.runtime_trouble = str(error)
+                    self._runtime_changed()
                 await asyncio.sleep(0.5)
 
     def _take_in(self, running: dict[str, PodRecord]) -> None:

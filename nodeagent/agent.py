@@ -1,0 +1,128 @@
+"""One node's agent: its parts put together, in the order in which they come up.
+
+Register the node, beat, take the pods over, report. Whatever is away (API, runtime) is waited for; nothing here ends
+the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodeagent.configsource import ApiConfigSource
+from nodeagent.context import NodeContext, Recorder
+from nodeagent.heartbeat import Heartbeats
+from nodeagent.images import Images
+from nodeagent.machine import Machine
+from nodeagent.node import NodeSettings, allocatable, capacity
+from nodeagent.podfeed import PodFeed
+from nodeagent.podmanager import PodManager
+from nodeagent.podstatus import NodeView
+from nodeagent.registrar import Registrar
+from nodeagent.runtime import Runtime
+from nodeagent.sandboxes import SandboxSettings
+from nodeagent.statuswriter import StatusWriter
+from wharfinger.client import Client
+from wharfinger.client.writer import Writer
+from wharfinger.daemon import spawn
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all agents of a process share."""
+
+    client: Client
+    writer: Writer
+    statuses: StatusWriter
+    events: Recorder
+    heartbeats: Heartbeats
+    feed: PodFeed
+    source: ApiConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What makes one agent."""
+
+    node: NodeSettings
+    sandboxes: SandboxSettings
+    root_dir: Path
+    services: Mapping[str, str]
+    hollow: bool = False
+    relist_seconds: float = 5.0
+    look_seconds: float = 10.0
+    full_seconds: float = 300.0
+
+
+class NodeAgent:
+    """See the module."""
+
+    def __init__(self, shared: Shared, settings: AgentSettings, runtime: Runtime, machine: Machine) -> None:
+        self._shared = shared
+        self._settings = settings
+        self.runtime = runtime
+        node = settings.node
+        self.registrar = Registrar(
+            shared.client,
+            shared.writer,
+            runtime,
+            settings=node,
+            machine=machine,
+            events=shared.events,
+            root_dir=settings.root_dir,
+            look_seconds=settings.look_seconds,
+            full_seconds=settings.full_seconds,
+            hollow=settings.hollow,
+        )
+        self.context = NodeContext(
+            node_name=node.name,
+            runtime=runtime,
+            images=Images(runtime),
+            statuses=shared.statuses,
+            events=shared.events,
+            sandboxes=settings.sandboxes,
+            root_dir=settings.root_dir,
+            view=NodeView(tuple(node.addresses), "hollow" if settings.hollow else "containerd"),
+            source=shared.source,
+            memory_capacity=capacity(node, machine)["memory"].value(),
+            allocatable=allocatable(node, machine),
+            services=settings.services,
+            files=not settings.hollow,
+        )
+        self.pods = PodManager(
+            self.context,
+            lambda: self.registrar.node,
+            relist_seconds=settings.relist_seconds,
+            runtime_changed=self.registrar.look,
+        )
+        self._reporting: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self._settings.node.name
+
+    async def start(self) -> None:
+        """Bring the node up; returns when its pods are taken over. Waits for API and runtime as long as it takes."""
+        shared = self._shared
+        await self.registrar.register()
+        shared.heartbeats.add(self.name, self.registrar.node.metadata.uid)
+        self._reporting = spawn(self.registrar.run(), name=f"node status {self.name}")
+        await shared.feed.informer.wait_synced()
+        shared.feed.attach(self.name, self.pods)
+        await self.pods.start(lambda: shared.feed.pods_of(self.name))
+
+    async def close(self) -> None:
+        """Let go of everything; pods go on running."""
+        self._shared.feed.detach(self.name)
+        self._shared.heartbeats.remove(self.name)
+        if self._reporting is not None:
+            self._reporting.cancel()
+            await asyncio.gather(self._reporting, return_exceptions=True)
+        await self.pods.close()
+        await self.runtime.close()
