@@ -19,7 +19,7 @@ def show(resource: str, amount: int) -> str:
         return str(amount)
     value = float(amount)
     for unit in _UNITS:
-        if abs(value) < 1024 or unit == _UNITS[-1]:
+        if abs(round(value, 2)) < 1024 or unit == _UNITS[-1]:
             return f"{_decimal(value, 2)}{unit}"
         value /= 1024
     raise AssertionError("unreachable")
@@ -31,15 +31,15 @@ def show_all(resource: str, *amounts: int) -> tuple[str, ...]:
     return shown if len(set(shown)) == len(set(amounts)) else tuple(str(amount) for amount in amounts)
 
 
-def quantity(resource: str, amount: int) -> str:
-    """Return the amount as a manifest would have it, rounded up to a handy unit."""
+def quantity(resource: str, amount: int, *, up: bool = True) -> str:
+    """Return the amount as a manifest would have it, in a handy unit; rounded by one per cent at most."""
     if resource == "cpu":
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if not is_bytes(resource):
         return str(amount)
     unit = 0
-    while unit < len(_UNITS) - 1 and amount >= 1024 and (amount % 1024 == 0 or amount >= 10 * 1024):
-        amount = -(-amount // 1024)
+    while unit < len(_UNITS) - 1 and amount >= 1024 and (amount % 1024 == 0 or amount >= 100 * 1024):
+        amount = -(-amount // 1024) if up else amount // 1024
         unit += 1
     return f"{amount}{_UNITS[unit]}"
 

@@ -123,7 +123,7 @@ class _Filter(Filter):
             elif index == 0:
                 changes.append(Change(f"let {node} run pods (its allocatable says none)", 3.0))
             elif need > capacity:
-                most = amounts.quantity(resource, capacity)
+                most = amounts.quantity(resource, capacity, up=False)
                 text = f"request at most {most} {resource}" if capacity else f"do not request {resource}"
                 changes.append(Change(text, 2.0 + (need - capacity) / need, of_pod=True))
             else:
