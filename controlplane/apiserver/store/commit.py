@@ -229,7 +229,7 @@ class Committer:
                 if not member.base:
                     member.base = self._seen
             single = len(group) == 1
-            body = group[0].body if single else encode.group([member.body for member in group])
+            body = group[0].body if single else _encode(group)
             answer = await self._client.txn(body)
         except Overloaded:
             self._recover(group)
@@ -325,7 +325,7 @@ class Committer:
         """Wait for etcd, settle what is unsettled, then let the queue go on."""
         pause = 0.02
         try:
-            while self._unsettled:
+            while True:
                 members, self._unsettled = self._unsettled, []
                 try:
                     certain = [member for member in members if not member.uncertain]
@@ -343,6 +343,8 @@ class Committer:
                         self._fail(member, error)
                     continue
                 self._queue.extendleft(reversed(certain + again))
+                if not self._unsettled:
+                    return
         finally:
             self._recovery = None
             self._pump()
@@ -395,6 +397,10 @@ class Committer:
 
         self._unsettled = [member for member in self._unsettled if keep(member)]
         self._queue = deque(member for member in self._queue if keep(member))
+
+
+def _encode(group: list[Member]) -> bytes:
+    return encode.group([member.body for member in group], puts=any(member.write.puts for member in group))
 
 
 def _unknown() -> errors.TimeoutError_:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -71,3 +72,10 @@ async def collect(watcher: Any, until: Callable[[list[Any]], bool]) -> list[Any]
         if until(events):
             return events
     raise AssertionError(f"the watch ended after {len(events)} events")
+
+
+async def until(condition: Callable[[], bool], *, seconds: float = 20.0) -> None:
+    """Wait until a condition holds."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
