@@ -304,7 +304,7 @@ def _of_expression(key: str, operator: str, values: Sequence[str]) -> Requiremen
                 raise ValueError(f'"{key}": operator {operator} needs exactly one whole number')
         case _:
             raise ValueError(f'"{key}": "{operator}" is none of In, NotIn, Exists, DoesNotExist, Gt, Lt')
-    return Requirement(key, operator, frozenset(values))  # type: ignore[arg-type]
+    return Requirement(key, operator, frozenset(values))
 
 
 def node_selector_matches(selector: core.NodeSelector, labels: Mapping[str, str], name: str) -> bool:

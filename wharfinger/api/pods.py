@@ -99,10 +99,7 @@ def _effective(pod: core.Pod, *, limits: bool, missing: Mapping[str, str]) -> Am
     statuses = _resized(pod)
 
     def own(container: core.Container) -> Amounts:
-        if limits:
-            wanted = _nanos(container.resources.limits)
-        else:
-            wanted = _nanos(container.resources.requests, missing)
+        wanted = _nanos(container.resources.limits) if limits else _nanos(container.resources.requests, missing)
         status = statuses.get(container.name)
         if status is None:
             return wanted

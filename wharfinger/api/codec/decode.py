@@ -401,12 +401,13 @@ def from_json(
         value, duplicated = text.parse(data.encode("utf-8", "surrogatepass"), duplicates=validation != "Ignore")
     elif isinstance(data, bytes):
         value, duplicated = text.parse(data, duplicates=validation != "Ignore")
+    return from_value(value, message_class, validation=validation, duplicated=duplicated)
+
+
+def from_value(value: Any, message_class: type[M], *, validation: Validation, duplicated: bool) -> Decoded[M]:
+    """Read an object from plain values; `duplicated` says that some may stem from duplicate fields."""
     if not isinstance(value, dict):
         raise BadRequestError(f"an object is wanted, not {_show(value)}")
-    return _read(value, message_class, validation, duplicated=duplicated)
-
-
-def _read(value: dict[str, Any], message_class: type[M], validation: Validation, *, duplicated: bool) -> Decoded[M]:
     descriptor = schema.descriptor_of(message_class)
     _check_type(value, descriptor)
     message = message_class()
@@ -460,4 +461,4 @@ def read_object(data: dict[str, Any] | bytes, *, validation: Validation = "Warn"
     known = kinds.by_kind(api_version, kind)
     if known is None:
         raise BadRequestError(f'no kind "{kind}" is known in version "{api_version}"')
-    return _read(value, known.message, validation, duplicated=duplicated)
+    return from_value(value, known.message, validation=validation, duplicated=duplicated)

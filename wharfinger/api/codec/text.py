@@ -42,20 +42,27 @@ def parse(data: bytes, *, duplicates: bool) -> tuple[Any, bool]:
         check_depth(value)
     if not duplicates or orjson.dumps(value) == data.strip():
         return value, False
-    found: list[Duplicated] = []
+    found = False
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) == len(pairs):
-            return made
-        marked = Duplicated(made)
-        counts = Counter(name for name, _ in pairs)
-        marked.names = tuple(name for name, count in counts.items() if count > 1)
-        found.append(marked)
-        return marked
+        nonlocal found
+        made = mark_duplicates(pairs)
+        found = found or made.__class__ is Duplicated
+        return made
 
     again = json.loads(data, object_pairs_hook=collect)
     return (again, True) if found else (value, False)
+
+
+def mark_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its fields, :class:`Duplicated` if some stand more than once; a hook for :mod:`json`."""
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    marked = Duplicated(made)
+    counts = Counter(name for name, _ in pairs)
+    marked.names = tuple(name for name, count in counts.items() if count > 1)
+    return marked
 
 
 def _reason(data: bytes, error: orjson.JSONDecodeError) -> str:
