@@ -172,7 +172,7 @@ def _changes(view: View, row: int) -> list[Change] | None:
             if needed is None:
                 return None
             changes += needed
-    return changes
+    return list({change.text: change for change in changes}.values())
 
 
 def explain_failure(engine: Engine, pod: PodInfo, diagnosis: Diagnosis, into: native.Explanation) -> None:

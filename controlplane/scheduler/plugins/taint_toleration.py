@@ -30,6 +30,16 @@ from wharfinger.api.types import core
 
 _HARD = ("NoSchedule", "NoExecute")
 _SOFT = ("PreferNoSchedule",)
+_REMEDIES = {
+    "node.kubernetes.io/not-ready": "make {node} ready",
+    "node.kubernetes.io/unreachable": "bring {node} back",
+    "node.kubernetes.io/unschedulable": "uncordon {node}",
+    "node.kubernetes.io/memory-pressure": "free memory on {node}",
+    "node.kubernetes.io/disk-pressure": "free disk space on {node}",
+    "node.kubernetes.io/pid-pressure": "end processes on {node}",
+    "node.kubernetes.io/network-unavailable": "repair the network of {node}",
+}
+"""What takes away the taints that mirror the state of a node: better than tolerating them."""
 
 
 class TaintToleration(FilterPlugin, ScorePlugin):
@@ -76,6 +86,7 @@ class _Filter(Filter):
     reads = Aspect.TAINTS
 
     def __init__(self, table: NodeTable, pod: PodClass) -> None:
+        self._table = table
         self._sets = _Sets(table, pod, _HARD)
 
     def codes(self, rows: Rows) -> NDArray[np.int32]:
@@ -89,7 +100,13 @@ class _Filter(Filter):
         return f"untolerated {', '.join(map(str, taints))}" if taints else "had an untolerated taint"
 
     def changes(self, row: int, code: int, facts: object) -> list[Change]:
-        return [Change(f"add toleration {taint}", 1.0, of_pod=True) for taint in self._sets.of_row(row)]
+        node = self._table.names[row]
+        return [
+            Change(remedy.format(node=node), 1.5)
+            if (remedy := _REMEDIES.get(taint.key))
+            else Change(f"add toleration {taint}", 1.0, of_pod=True)
+            for taint in self._sets.of_row(row)
+        ]
 
 
 class _Score(ScaledToMaximum):
