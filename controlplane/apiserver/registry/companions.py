@@ -3,7 +3,7 @@
 *Guards.* ``/wharfinger/nodes/<node>`` is rewritten by everything that places a pod on a node: a bind, or a create with
 ``spec.nodeName``. Whoever wants to place a pod only if nothing else was placed there meanwhile compares it.
 
-*Fences.* ``/wharfinger/fences/<namespace>/<lease>`` is rewritten when a Lease changes hands. Its mod_revision is the
+*Fences.* ``/wharfinger/fences/<namespace>/<lease>`` is rewritten when a Lease changes hands (or is taken anew). Its mod_revision is the
 new leader's term, the same number as the Lease's resourceVersion at that moment, because both are written by one
 transaction. A write that carries a fence compares it, so a leader that was replaced cannot write any more, whatever it
 believes about the time. Renewals do not touch it. Node heartbeats are no leadership and have no fence.
@@ -72,7 +72,10 @@ def on_write(kind: Kind, new: Any, old: Any | None) -> list[Put]:
     elif kind.resource == "leases" and new.metadata.namespace != _HEARTBEATS:
         holder = new.spec.holderIdentity
         before = old.spec.holderIdentity if old is not None else ""
-        if holder != before:
+        # A leader that lost its lease for a while and takes it again under its name begins a new term, too: it counts
+        # a transition.
+        again = old is not None and new.spec.leaseTransitions != old.spec.leaseTransitions
+        if holder != before or again:
             stamp = f"{holder} {new.metadata.uid} {old.metadata.resourceVersion if old is not None else 0}"
             return [Put(fence_key(new.metadata.namespace, new.metadata.name), stamp.encode())]
     return []
