@@ -3,8 +3,8 @@
 *Guards.* ``/wharfinger/nodes/<node>`` is rewritten by everything that places a pod on a node: a bind, or a create with
 ``spec.nodeName``. Whoever wants to place a pod only if nothing else was placed there meanwhile compares it.
 
-*Fences.* ``/wharfinger/fences/<namespace>/<lease>`` is rewritten when a Lease changes hands (or is taken anew). Its mod_revision is the
-new leader's term, the same number as the Lease's resourceVersion at that moment, because both are written by one
+*Fences.* ``/wharfinger/fences/<namespace>/<lease>`` is rewritten when a Lease changes hands (or is taken anew). Its
+mod_revision is the new leader's term, the same number as the Lease's resourceVersion at that moment, because both are written by one
 transaction. A write that carries a fence compares it, so a leader that was replaced cannot write any more, whatever it
 believes about the time. Renewals do not touch it. Node heartbeats are no leadership and have no fence.
 """
