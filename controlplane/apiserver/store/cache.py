@@ -30,7 +30,7 @@ from controlplane.apiserver.store.entry import Entry, EventType, Memo, WatchEven
 from controlplane.apiserver.store.feed import Feed
 from controlplane.apiserver.store.state import Listing, ResourceState
 from controlplane.apiserver.store.store import Store
-from controlplane.apiserver.store.types import Resource, WindowLimits
+from controlplane.apiserver.store.types import KeyValue, Resource, WindowLimits
 from controlplane.apiserver.store.watcher import Watcher
 from wharfinger.api import errors
 from wharfinger.daemon import spawn
@@ -168,15 +168,14 @@ class Cache:
 
     # -- what the feed brings -----------------------------------------------------------------------------------
 
-    def load(self, kvs: Sequence[Any], *, revision: int, first: int) -> None:
+    def load(self, kvs: Sequence[KeyValue], *, revision: int, first: int) -> None:
         """Replace everything; see :class:`Sink`."""
         by_state: dict[int, list[Entry]] = {}
         for kv in kvs:
-            key = kv.key.decode("utf-8", "surrogateescape")
-            state = self._state_of(key)
+            state = self._state_of(kv.key)
             by_state.setdefault(id(state), []).append(
                 Entry(
-                    key,
+                    kv.key,
                     kv.value,
                     mod_revision=kv.mod_revision,
                     create_revision=kv.create_revision,

@@ -22,14 +22,17 @@ from typing import Any, Protocol
 import grpc
 
 from controlplane.apiserver.store import metrics
-from controlplane.apiserver.store.client import EtcdClient, prefix_end
+from controlplane.apiserver.store.client import EtcdClient, from_pb, prefix_end
 from controlplane.apiserver.store.failures import Compacted, EtcdFailure, Unanswered, classify
+from controlplane.apiserver.store.types import KeyValue
 from wharfinger.proto.etcd import rpc_pb2
 
 log = logging.getLogger(__name__)
 
 PREFIXES = (b"/registry/", b"/wharfinger/")
-PAGE = 1000
+PAGE = 64
+"""Keys of the first page; later ones are as long as makes about `PAGE_BYTES`."""
+PAGE_BYTES = 4 << 20
 CHUNK = 500
 """Events applied before others get their turn on the event loop."""
 
@@ -41,7 +44,7 @@ class Sink(Protocol):
     def revision(self) -> int:
         """Every event up to it has been applied; 0 before the first load."""
 
-    def load(self, kvs: Sequence[Any], *, revision: int, first: int) -> None:
+    def load(self, kvs: Sequence[KeyValue], *, revision: int, first: int) -> None:
         """Replace everything by `kvs` as of `revision`; events from revision `first` on will follow."""
 
     def apply(self, events: Sequence[Any]) -> None:
@@ -115,14 +118,17 @@ class Feed:
         log.debug("listed etcd", extra={"keys": len(kvs), "revision": revision, "newest": current, "reason": reason})
         self._sink.load(kvs, revision=revision, first=first)
 
-    async def _list(self, revision: int) -> list[Any]:
-        kvs: list[Any] = []
+    async def _list(self, revision: int) -> list[KeyValue]:
+        kvs: list[KeyValue] = []
+        limit = PAGE
         for prefix in PREFIXES:
             start, end = prefix, prefix_end(prefix)
             while True:
-                request = rpc_pb2.RangeRequest(key=start, range_end=end, revision=revision, limit=PAGE)
+                request = rpc_pb2.RangeRequest(key=start, range_end=end, revision=revision, limit=limit)
                 answer = await self._client.range_raw(request)
-                kvs.extend(answer.kvs)
+                # Not kept as messages: those would hold on to the whole page beside the values.
+                kvs.extend(map(from_pb, answer.kvs))
+                limit = max(1, min(limit * 2, limit * PAGE_BYTES // max(answer.ByteSize(), 1), 5000))
                 if not answer.more:
                     break
                 start = answer.kvs[-1].key + b"\x00"

@@ -120,9 +120,13 @@ class ResourceState:
                     self.keys.append(key)
                 else:
                     insort(self.keys, key)
-            else:
-                self._unindex(previous)
-            self.index(entry)
+            if self._extractors:
+                # Equal combinations are one object: most changes leave the indexes alone.
+                if previous is None:
+                    self.index(entry)
+                elif self.fill(entry) is not previous.index_values:
+                    self._unindex(previous)
+                    self.index(entry)
         change = Change(key, revision, entry=entry, previous=previous)
         change.seen = now
         self.window.add(change)
