@@ -4,9 +4,9 @@
 ``spec.nodeName``. Whoever wants to place a pod only if nothing else was placed there meanwhile compares it.
 
 *Fences.* ``/wharfinger/fences/<namespace>/<lease>`` is rewritten when a Lease changes hands (or is taken anew). Its
-mod_revision is the new leader's term, the same number as the Lease's resourceVersion at that moment, because both are written by one
-transaction. A write that carries a fence compares it, so a leader that was replaced cannot write any more, whatever it
-believes about the time. Renewals do not touch it. Node heartbeats are no leadership and have no fence.
+mod_revision is the new leader's term, the same number as the Lease's resourceVersion at that moment, because both are
+written by one transaction. A write that carries a fence compares it, so a leader that was replaced cannot write any
+more, whatever it believes about the time. Renewals do not touch it. Node heartbeats are no leadership: no fence.
 """
 
 from __future__ import annotations
