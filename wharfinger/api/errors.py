@@ -149,6 +149,8 @@ class StatusError(Exception):
         """Return the Status that goes to the client."""
         status = meta.Status(status="Failure", message=self.message, reason=self.status_reason, code=self.status_code)
         status.metadata.SetInParent()
+        if self.details is not None:
+            status.details.SetInParent()  # some answers of Kubernetes have details without anything in them
         if self.name or self.kind or self.group or self.uid or self.causes or self.retry_after:
             details = status.details
             details.name, details.kind, details.group = self.name, self.kind, self.group

@@ -308,7 +308,8 @@ def _json_stream(content: str) -> list[Any] | None:
             found.append(value)
             if len(found) > MAX_DOCUMENTS:
                 raise BadRequestError(f"there are more than {MAX_DOCUMENTS} objects")
-            at = _SEPARATOR.match(content, end).end()  # type: ignore[union-attr]  (it matches nothing as well)
+            separator = _SEPARATOR.match(content, end)
+            at = separator.end() if separator else end
     except (json.JSONDecodeError, RecursionError):
         return None
     return found

@@ -1,0 +1,95 @@
+"""From the body of a PATCH and the object as it is to the patched object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from wharfinger.api.codec import schema, text
+from wharfinger.api.codec.decode import Decoded, Validation, from_value
+from wharfinger.api.codec.encode import to_json
+from wharfinger.api.codec.issues import FieldIssue, plain, strict_error
+from wharfinger.api.errors import BadRequestError, FieldError, InvalidError, UnsupportedMediaTypeError
+from wharfinger.api.patch.json import json_patch
+from wharfinger.api.patch.merge import merge_patch
+from wharfinger.api.patch.strategic import strategic_merge
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+PatchType = Literal["json", "merge", "strategic"]
+PATCH_TYPES: dict[str, PatchType] = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+}
+"""Media types to the short names used here."""
+
+_OPERATION_FIELDS = frozenset({"op", "path", "from", "value"})
+
+M = TypeVar("M", bound="Message")
+
+
+def parse(body: bytes, patch_type: str, *, duplicates: bool = True) -> tuple[Any, list[FieldIssue]]:
+    """Read a patch; returns it with its duplicate fields (and unknown ones of JSON patch operations), if wanted.
+
+    Raises BadRequestError for what is no JSON or has the wrong shape.
+    """
+    value, duplicated = text.parse(body, duplicates=duplicates)
+    if patch_type == "json":
+        if not isinstance(value, list) or not all(isinstance(operation, dict) for operation in value):
+            raise BadRequestError("a JSON patch is a list of operations, each an object with op and path")
+    elif not isinstance(value, dict):
+        raise BadRequestError("the patch must be an object with the fields to change")
+    if not duplicates:
+        return value, []
+    found = list(plain(value, "")) if duplicated else []
+    if patch_type == "json":
+        found += [
+            FieldIssue(f"[{number}].{name}", "unknown field")
+            for number, operation in enumerate(value)
+            for name in operation
+            if name not in _OPERATION_FIELDS
+        ]
+    return value, found
+
+
+def apply(current: M, body: bytes, patch_type: str, *, validation: Validation = "Warn") -> Decoded[M]:
+    """Return the object that `current` becomes by a patch, with the issues of both.
+
+    `patch_type` is a short name or a media type. Raises BadRequestError for a malformed patch, InvalidError when it
+    cannot be applied or the result is no object of the kind any more (cause: field ``patch``), and
+    UnsupportedMediaTypeError for another type of patch.
+    """
+    kind = PATCH_TYPES.get(patch_type, patch_type)
+    patch, found = parse(body, kind, duplicates=validation != "Ignore")
+    document = to_json(current)
+    message_class = type(current)
+    match kind:
+        case "json":
+            patched = json_patch(document, patch)
+        case "merge":
+            patched = merge_patch(document, patch)
+        case "strategic":
+            patched = strategic_merge(document, patch, message_class)
+            # Kubernetes converts this one without looking at its type again
+            for name in ("kind", "apiVersion"):
+                if name in document:
+                    patched[name] = document[name]
+        case _:
+            raise UnsupportedMediaTypeError(f"{patch_type!r} is none of the patch types {', '.join(PATCH_TYPES)}")
+    return _decode(patched, message_class, validation, found)
+
+
+def _decode(patched: Any, message_class: type[M], validation: Validation, found: list[FieldIssue]) -> Decoded[M]:
+    try:
+        text.check_depth(patched)
+        lenient: Validation = "Ignore" if validation == "Ignore" else "Warn"
+        decoded = from_value(patched, message_class, validation=lenient, duplicated=False)
+        decoded.issues = [*found, *decoded.issues]
+        if decoded.issues and validation == "Strict":
+            raise strict_error(decoded.issues)
+        return decoded
+    except BadRequestError as error:
+        kind = schema.info_of(schema.descriptor_of(message_class)).kind or message_class.DESCRIPTOR.name
+        cause = FieldError("patch", "FieldValueInvalid", f"Invalid value: the patched {kind}: {error}")
+        raise InvalidError(f"the patch makes no valid {kind}: {error}", causes=[cause]) from error
