@@ -53,6 +53,7 @@ class AgentSettings:
     sandboxes: SandboxSettings
     root_dir: Path
     services: Mapping[str, str]
+    pod_pids_limit: int = 0
     hollow: bool = False
     relist_seconds: float = 5.0
     look_seconds: float = 10.0
@@ -92,6 +93,7 @@ class NodeAgent:
             memory_capacity=capacity(node, machine)["memory"].value(),
             allocatable=allocatable(node, machine),
             services=settings.services,
+            pod_pids_limit=settings.pod_pids_limit,
             files=not settings.hollow,
         )
         self.pods = PodManager(

@@ -30,7 +30,7 @@ def fill(
     containers = _containers_ready(status, pod, phase)
     verdicts: dict[str, Verdict] = {
         READY_TO_START: (sandbox_ready, "", ""),
-        INITIALIZED: _initialized(status, pod, status.phase),
+        INITIALIZED: _initialized(status, pod, phase),
         READY: _ready(containers, pod),
         CONTAINERS_READY: containers,
         SCHEDULED: (True, "", ""),

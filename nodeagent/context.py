@@ -44,6 +44,8 @@ class NodeContext:
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
     services: Mapping[str, str] = field(default_factory=dict)
     """Variables that every container gets."""
+    pod_pids_limit: int = 0
+    """Processes and threads that a pod may have; 0: no limit of its own."""
     files: bool = True
     """Whether pods have files on the node (not with the in-memory runtime)."""
     clock: Callable[[], float] = time.time

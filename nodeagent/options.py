@@ -28,6 +28,7 @@ class Options:
     pod_logs_dir: Path
     cgroup_parent: str
     max_pods: int
+    pod_max_pids: int
     capacity: dict[str, str]
     system_reserved: dict[str, str]
     cluster_dns: list[str]
@@ -76,6 +77,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     add("--pod-logs-dir", type=Path, default=Path("/var/log/pods"), help="folder for the logs of containers")
     add("--cgroup-parent", "--cgroup-root", default="/wharfinger", help="cgroup below which pods live")
     add("--max-pods", type=int, default=110, help="pods that the node takes")
+    add("--pod-max-pids", type=int, default=-1, help="processes that a pod may have; -1: no limit")
     add("--node-capacity", dest="capacity", type=_amounts, default={}, metavar="cpu=N,…", help="report this capacity")
     add("--system-reserved", type=_amounts, default={}, metavar="cpu=N,…", help="amounts kept from pods")
     add("--cluster-dns", type=_words, default=[], metavar="IP,…", help="DNS servers of pods (default: the node's)")

@@ -22,6 +22,8 @@ from wharfinger.daemon import spawn
 log = logging.getLogger(__name__)
 
 RELIST_SECONDS = 5.0
+TROUBLE_SECONDS = 0.5
+"""Between looks while the runtime does not answer."""
 HINT_SECONDS = 0.02
 """How long hints are gathered before the runtime is looked over."""
 
@@ -136,7 +138,7 @@ class PodManager:
     async def _relist(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(self._relist_seconds):
+                async with asyncio.timeout(TROUBLE_SECONDS if self.runtime_trouble else self._relist_seconds):
                     await self._hint.wait()
                 await asyncio.sleep(HINT_SECONDS)
             except TimeoutError:
@@ -153,7 +155,6 @@ class PodManager:
                 if fresh:
                     log.warning("container runtime cannot be asked", extra={"error": str(error)})
                     self._runtime_changed()
-                await asyncio.sleep(0.5)
 
     def _take_in(self, running: dict[str, PodRecord]) -> None:
         for uid in [uid for uid, worker in self._workers.items() if worker.finished]:

@@ -273,7 +273,8 @@ def _phase(pod: core.Pod, status: core.PodStatus, *, ended: bool) -> str:
         return "Pending"
     if waiting:
         return "Pending"
-    if running:
+    sidecars = any(init.state.HasField("running") for init in status.initContainerStatuses)
+    if running or (stopped and sidecars and not ended):
         return "Running"
     if stopped:
         if stopped == succeeded and (ended or pod.spec.restartPolicy in ("Never", "OnFailure")):

@@ -57,6 +57,7 @@ class PodWorker:
         self._failures = 0
         self._cleaned = False
         self._said_held: set[str] = set()
+        self._said_ending: tuple[int, int] | None = None
         self._killer = Killer(context, self.poke)
         self._starter = Starter(context)
         self._prober = Prober(context, self.memory, self.poke)
@@ -177,7 +178,7 @@ class PodWorker:
         if plan.finished:
             self._dirty = True
             return None
-        if plan.reset:
+        if plan.reset and (record.running or any(sandbox.ready for sandbox in record.sandboxes)):
             await self._reset(record, plan.reset)
             return None
         for kill in plan.kill:
@@ -210,8 +211,6 @@ class PodWorker:
         for sandbox in record.sandboxes:
             if sandbox.ready:
                 await self._context.runtime.stop_sandbox(sandbox.id)
-        if record.sandboxes and not record.sandboxes[0].ready:
-            await self._context.runtime.stop_sandbox(record.sandboxes[0].id)  # its network is still to be released
         self._dirty = True
 
     async def _start(self, plan: Plan, record: PodRecord) -> float | None:
@@ -220,6 +219,8 @@ class PodWorker:
             ready = self._starter.volumes(self._pod)
             sandbox = plan.sandbox
             if plan.create_sandbox is not None:
+                for old in record.sandboxes[:1]:
+                    await self._context.runtime.stop_sandbox(old.id)  # releases the network of one that died
                 sandbox = await self._starter.sandbox(self._pod, plan.create_sandbox)
                 record = await self._context.runtime.inspect(self.uid)
                 self._publish(record)
@@ -273,7 +274,10 @@ class PodWorker:
         context = self._context
         plan = lifecycle.plan_termination(self._pod, record)
         self._prober.stopping(record)
-        if not plan.done:
+        said = (self._pod.metadata.generation, self._pod.metadata.deletionGracePeriodSeconds)
+        if not plan.done and said != self._said_ending:
+            # As a kubelet does: once when the end begins, and not again before all of it has ended.
+            self._said_ending = said
             self._publish(record)
         for kill in plan.kill:
             self._killer.kill(self._pod, kill)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nodeagent.runtime import Resources
-from wharfinger.api import quantity
+from wharfinger.api import pods, quantity
 from wharfinger.api.quantity import Quantity
 from wharfinger.api.types import core
 from wharfinger.api.types import quantity as quantity_messages
@@ -67,20 +67,25 @@ def oom_score(pod: core.Pod, container: core.Container, memory_capacity: int) ->
 
 
 def qos_class(pod: core.Pod) -> str:
-    """Return the pod's quality of service: the API's word, else computed from its containers."""
-    if pod.status.qosClass:
-        return pod.status.qosClass
-    containers = [*pod.spec.initContainers, *pod.spec.containers]
-    if not any(container.resources.requests or container.resources.limits for container in containers):
-        return "BestEffort"
-    guaranteed = all(
-        amount(container.resources.limits, name) is not None
-        and amount(container.resources.limits, name)
-        == (amount(container.resources.requests, name) or amount(container.resources.limits, name))
-        for container in containers
-        for name in ("cpu", "memory")
+    """Return the pod's quality of service: the API's word, else computed from its spec."""
+    return pod.status.qosClass or pods.qos_class(pod)
+
+
+def pod_cgroup_resources(pod: core.Pod) -> Resources:
+    """Return the figures of the pod's own cgroup: limits only when every container has one."""
+    requests, limits = pods.effective_requests(pod), pods.effective_limits(pod)
+    containers = list(pods.all_containers(pod))
+    whole = pod.spec.resources.limits
+
+    def bounded(name: str) -> bool:
+        return name in whole or all(name in container.resources.limits for container in containers)
+
+    return Resources(
+        cpu_shares=cpu_shares(requests.get("cpu", 0)),
+        cpu_quota=cpu_quota(limits.get("cpu", 0)) if bounded("cpu") else 0,
+        cpu_period=CPU_PERIOD,
+        memory_limit=limits.get("memory", 0) if bounded("memory") else 0,
     )
-    return "Guaranteed" if guaranteed else "Burstable"
 
 
 def total(sources: Iterable[Amounts]) -> dict[str, Quantity]:

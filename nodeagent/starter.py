@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nodeagent import volumes
-from nodeagent.cgroups import remove_pod_cgroup
+from nodeagent.cgroups import make_pod_cgroup, remove_pod_cgroup
 from nodeagent.containers import Surroundings, container_spec
 from nodeagent.context import NodeContext
 from nodeagent.env import ConfigError, environment
 from nodeagent.hooks import HookError, run_hook
 from nodeagent.images import ImageProblem
 from nodeagent.lifecycle import Start
+from nodeagent.resources import pod_cgroup_resources
 from nodeagent.runtime import ContainerRecord, Mount, RuntimeFailure, RuntimeUnavailable, SandboxRecord, SandboxSpec
 from nodeagent.sandboxes import hostname, pod_cgroup, pod_domain, pod_log_dir, sandbox_spec
 from nodeagent.volumes import PodPaths, VolumeError
@@ -68,6 +69,7 @@ class Starter:
         spec = sandbox_spec(pod, attempt, self._context.sandboxes)
         if self._context.files:
             pod_log_dir(self._context.sandboxes, pod).mkdir(parents=True, exist_ok=True)
+            make_pod_cgroup(spec.cgroup_parent, pod_cgroup_resources(pod), pids=self._context.pod_pids_limit)
         sandbox_id = await self._context.runtime.run_sandbox(spec)
         record = await self._context.runtime.inspect(pod.metadata.uid)
         for sandbox in record.sandboxes:

@@ -1,0 +1,414 @@
+"""Plays the cases that were recorded of a real kubelet (``golden/pods``) against this agent, and says what differs.
+
+A case is compared by what must hold on any machine: the states a pod goes through (phase, reasons, exit codes, restart
+counts, readiness, conditions) in their order, the state it ends in, which events are said about what, and the logs.
+Times, counts of repeated events and texts are not compared. Quick changes may be merged into one status by either side,
+so ours must be a subsequence of theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from wharfinger.api import codec, errors, kinds
+from wharfinger.api.types import core
+from wharfinger.client import Client, Informer
+from wharfinger.devtools.containerd import NodeRuntime
+from wharfinger.proto.native import streams_v1_pb2
+
+WAIT_SECONDS = 60.0
+_IMAGE = "docker.io/library/busybox:latest"
+State = dict[str, Any]
+
+
+@dataclass
+class Outcome:
+    """What happened in a case."""
+
+    states: list[tuple[str, State]] = field(default_factory=list)
+    """Pod name and status as JSON, in order."""
+    events: set[tuple[str, str, str, str]] = field(default_factory=set)
+    """Pod, type, reason, field path."""
+    logs: dict[tuple[str, str], str] = field(default_factory=dict)
+    outputs: list[str] = field(default_factory=list)
+    """What commands in containers printed."""
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    """What the host shows of containers' limits and rights."""
+
+
+def load_case(path: Path) -> dict[str, Any]:
+    """Return a recorded case."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    case: dict[str, Any] = yaml.load(path.read_text(), Loader=loader)
+    return case
+
+
+def _one_state(state: State | None) -> str:
+    if not state:
+        return "-"
+    kind, value = next(iter(state.items()))
+    if kind == "waiting":
+        return f"waiting {value.get('reason', '')}"
+    if kind == "running":
+        return "running"
+    message = f" {value['message']}" if value.get("reason") in ("Completed", "Error") and value.get("message") else ""
+    known = "" if value.get("containerID") else " (no id)"
+    return f"ended {value['exitCode']} {value['reason']}{known}{message}"
+
+
+def signature(status: State) -> str:
+    """Return what is compared of a status, as text that reads well in a failing test."""
+    if "conditions" not in status:
+        return f"{status.get('phase')} {status.get('reason', '')}"
+    parts = [f"{status.get('phase')} {status.get('reason', '')}".strip()]
+    for condition in status["conditions"]:
+        reason = f"({condition['reason']})" if condition.get("reason") else ""
+        parts.append(f"{condition['type']}={condition['status']}{reason}")
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for one in status.get(kind, []):
+            last = _one_state(one.get("lastState"))
+            flags = [name for name in ("ready", "started") if one.get(name)]
+            seen = "id" if one.get("containerID") else "no-id"
+            mounts = ",".join(mount["mountPath"] for mount in one.get("volumeMounts", []))
+            amounts = json.dumps([one.get("resources"), one.get("allocatedResources")], sort_keys=True)
+            parts.append(
+                f"{one['name']}[{_one_state(one.get('state'))}; last {last}; restarts {one['restartCount']}; "
+                f"{' '.join(flags)}; {seen}; {mounts}; {amounts}]"
+            )
+    return " | ".join(parts)
+
+
+def merged(signatures: Iterable[str]) -> list[str]:
+    """Return a sequence without repetitions of the same state."""
+    result: list[str] = []
+    for one in signatures:
+        if not result or result[-1] != one:
+            result.append(one)
+    return result
+
+
+def sequence(states: Iterable[tuple[str, State]], pod: str) -> list[str]:
+    """Return the merged signatures of one pod."""
+    return merged(signature(status) for name, status in states if name == pod)
+
+
+def recorded_states(case: dict[str, Any]) -> list[tuple[str, State]]:
+    """Return the kubelet's states."""
+    return [(entry["pod"], entry["status"]) for entry in case["statuses"]]
+
+
+def recorded_events(case: dict[str, Any]) -> set[tuple[str, str, str, str]]:
+    """Return the kubelet's events."""
+    return {
+        (event["pod"], event["type"], event["reason"], event.get("fieldPath") or "")
+        for event in case.get("events") or []
+        if event["component"] == "kubelet"
+    }
+
+
+class Player:
+    """Plays one case in a namespace of its own."""
+
+    def __init__(self, client: Client, runtime: NodeRuntime, *, node: str, name: str, host_dir: Path) -> None:
+        self._client = client
+        self._runtime = runtime
+        self._node = node
+        self._namespace = name
+        self._host_dir = host_dir
+        self._pods: dict[str, core.Pod] = {}
+        self._changed = asyncio.Event()
+        self._manifests: list[dict[str, Any]] = []
+        self.outcome = Outcome()
+
+    async def play(self, case: dict[str, Any]) -> Outcome:
+        """Play all steps."""
+        namespace = core.Namespace()
+        namespace.metadata.name = self._namespace
+        await self._client.resource(core.Namespace).create(namespace)
+        informer = Informer(self._client.resource(core.Pod), namespace=self._namespace)
+        informer.add_handler(on_add=self._seen, on_update=lambda _, new: self._seen(new), on_delete=self._gone)
+        await informer.start()
+        await informer.wait_synced()
+        text = json.dumps(case["manifests"])
+        text = text.replace(_IMAGE, "wharf.local/busybox:1").replace('"nodeName": "n1"', f'"nodeName": "{self._node}"')
+        text = text.replace("<hostdir>", str(self._host_dir)).replace("<hostIP>", "127.0.0.1")
+        self._manifests = json.loads(text)
+        try:
+            for step in case["steps"]:
+                await self._step(step)
+            await self._read_events(case)
+        finally:
+            await informer.stop()
+        return self.outcome
+
+    def _seen(self, pod: core.Pod) -> None:
+        self._pods[pod.metadata.name] = pod
+        status = codec.to_json(pod).get("status") or {}
+        self.outcome.states.append((pod.metadata.name, status))
+        self._changed.set()
+
+    def _gone(self, pod: core.Pod) -> None:
+        self._pods.pop(pod.metadata.name, None)
+        self._changed.set()
+
+    async def _until(self, what: str, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not holds():
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(max(0.01, deadline - time.monotonic())):
+                    await self._changed.wait()
+            except TimeoutError:
+                last = self.outcome.states[-1] if self.outcome.states else None
+                raise AssertionError(f"waited in vain: {what}; last state {last and signature(last[1])}") from None
+
+    async def _step(self, step: str) -> None:
+        for pattern, action in self._actions:
+            if match := re.fullmatch(pattern, step):
+                await action(self, *match.groups())
+                return
+        raise AssertionError(f"this step is not known: {step}")
+
+    async def _create(self) -> None:
+        for manifest in self._manifests:
+            message = kinds.by_kind(manifest["apiVersion"], manifest["kind"])
+            assert message is not None
+            obj: Any = codec.from_json(json.dumps(manifest).encode(), message.message).message
+            if message.namespaced:
+                obj.metadata.namespace = self._namespace
+            await self._client.resource(type(obj)).create(obj)
+
+    async def _wait_for(self, pod: str, what: str) -> None:
+        await self._until(f"{pod}: {what}", lambda: pod in self._pods and reached(self._pods[pod].status, what))
+
+    async def _sleep(self, seconds: str) -> None:
+        await asyncio.sleep(float(seconds))
+
+    async def _delete(self, pod: str, grace: str | None = None) -> None:
+        await self._client.resource(core.Pod).delete(
+            pod, namespace=self._namespace, grace_period_seconds=int(grace) if grace else None
+        )
+
+    async def _wait_gone(self, pod: str) -> None:
+        await self._until(f"{pod} is gone", lambda: pod not in self._pods)
+
+    async def _finish(self) -> None:
+        for pod in list(self._pods.values()):
+            for container in (*pod.spec.initContainers, *pod.spec.containers):
+                request = streams_v1_pb2.LogRequest(
+                    namespace=self._namespace, pod=pod.metadata.name, container=container.name
+                )
+                try:
+                    data = b"".join([chunk async for chunk in self._client.log(request)])
+                except errors.StatusError:
+                    continue
+                self.outcome.logs[pod.metadata.name, container.name] = data.decode()
+        for name in list(self._pods):
+            await self._delete(name)
+        for name in list(self._pods):
+            await self._wait_gone(name)
+
+    async def _kill(self, pod: str, container: str, number: str) -> None:
+        status = (
+            next(one for one in self._pods[pod].status.containerStatuses if one.name == container)
+            if any(one.name == container for one in self._pods[pod].status.containerStatuses)
+            else next(one for one in self._pods[pod].status.initContainerStatuses if one.name == container)
+        )
+        os.kill(self._pid(status.containerID.rpartition("/")[2]), int(number))
+
+    async def _kill_sandbox(self, number: str) -> None:
+        pod = next(iter(self._pods.values()))
+        own = {one.containerID.rpartition("/")[2] for one in pod.status.containerStatuses}
+        cgroup = Path(f"/sys/fs/cgroup/memory{self._runtime.cgroup_parent}/kubepods")
+        for folder in cgroup.rglob(f"pod{pod.metadata.uid}/*"):
+            running = (folder / "cgroup.procs").read_text().split() if folder.is_dir() else []
+            if running and folder.name not in own:
+                os.kill(int(running[0]), int(number))
+
+    def _pid(self, container_id: str) -> int:
+        listed = subprocess.run(
+            ["ctr", "--address", str(self._runtime.socket), "-n", "k8s.io", "tasks", "list"],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        return next(int(line.split()[1]) for line in listed.stdout.splitlines() if line.startswith(container_id))
+
+    async def _deadline(self, seconds: str) -> None:
+        await self._client.resource(core.Pod).patch(
+            "p", namespace=self._namespace, patch={"spec": {"activeDeadlineSeconds": int(seconds)}}, patch_type="merge"
+        )
+
+    async def _patch_image(self, image: str) -> None:
+        image = image.replace("<hostIP>", "127.0.0.1")
+        patch = {"spec": {"containers": [{"name": "c", "image": image}]}}
+        await self._client.resource(core.Pod).patch("p", namespace=self._namespace, patch=patch, patch_type="strategic")
+
+    async def _run_in(self, pod: str, container: str, command: str) -> None:
+        status = next(one for one in self._pods[pod].status.containerStatuses if one.name == container)
+        pid = self._pid(status.containerID.rpartition("/")[2])
+        done = await asyncio.create_subprocess_exec(
+            "nsenter", f"--target={pid}", "--all", "/bin/sh", "-c", command, stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await done.communicate()
+        self.outcome.outputs.append(output.decode())
+
+    async def _sample(self, pod: str, container: str) -> None:
+        status = next(one for one in self._pods[pod].status.containerStatuses if one.name == container)
+        pid = self._pid(status.containerID.rpartition("/")[2])
+        self.outcome.samples.append(host_view(pid, self._runtime.cgroup_parent))
+
+    async def _read_events(self, case: dict[str, Any]) -> None:
+        wanted = recorded_events(case)
+        deadline = time.monotonic() + 5
+        while True:
+            listed = await self._client.resource(core.Event).list(namespace=self._namespace)
+            self.outcome.events = {
+                (event.involvedObject.name, event.type, event.reason, event.involvedObject.fieldPath)
+                for event in listed.items
+                if event.source.component == "kubelet"
+            }
+            if wanted <= self.outcome.events or time.monotonic() > deadline:
+                return
+            await asyncio.sleep(0.1)
+
+    _actions: ClassVar[list[tuple[str, Callable[..., Awaitable[None]]]]] = [
+        (r"create the manifests in order", _create),
+        (r"wait until (\S+) is gone", _wait_gone),
+        (r"wait until (\S+): (.+)", _wait_for),
+        (r"wait ([\d.]+) s", _sleep),
+        (r"delete pod (\S+)(?: with gracePeriodSeconds=(\d+))?", _delete),
+        (r"read the logs, delete, wait until gone", _finish),
+        (r"kill the first process of (\S+)/(\S+) from the host with signal (\d+)", _kill),
+        (r"kill -(\d+) the sandbox \(pause\) process", _kill_sandbox),
+        (r"patch activeDeadlineSeconds (\d+)", _deadline),
+        (r"sample cgroup of (\S+)/(\S+)", _sample),
+        (r"patch the image to (\S+)", _patch_image),
+        (r"run in (\S+)/(\S+): (.+)", _run_in),
+    ]
+
+
+def host_view(pid: int, cgroup_root: str) -> dict[str, Any]:
+    """Return what the host shows of a process: its cgroups' limits, its rights and ids (cgroup v1)."""
+    cgroups = {line.split(":")[1]: line.split(":")[2] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()}
+    own = cgroups["memory"]
+
+    def limits(group: str) -> dict[str, str]:
+        def read(controller: str, name: str) -> str:
+            return Path(f"/sys/fs/cgroup/{controller}{group}/{name}").read_text().strip()
+
+        memory = int(read("memory", "memory.limit_in_bytes"))
+        return {
+            "memory.limit_in_bytes": "unlimited" if memory > 1 << 60 else str(memory),
+            "cpu.shares": read("cpu", "cpu.shares"),
+            "cpu.cfs_quota_us": read("cpu", "cpu.cfs_quota_us"),
+            "cpu.cfs_period_us": read("cpu", "cpu.cfs_period_us"),
+        }
+
+    status = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
+    )
+    names = ("CapEff", "CapBnd", "NoNewPrivs", "Seccomp", "Uid", "Gid", "Groups")
+    return {
+        "oom_score_adj": int(Path(f"/proc/{pid}/oom_score_adj").read_text()),
+        "path": re.sub(r"pod[0-9a-f-]{36}/[0-9a-f]{64}", "pod<uid>/<id>", own.replace(cgroup_root, "<cgroupRoot>", 1)),
+        "container": limits(own),
+        "pod": limits(own.rpartition("/")[0]),
+        **{name: " ".join(status[name].split()) for name in names},
+    }
+
+
+def recorded_samples(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what was sampled on the kubelet's node, in the form of :func:`host_view`."""
+    result = []
+    for entry in case.get("inside") or []:
+        if "host_view" in entry:
+            view = dict(entry["host_view"])
+            view["path"] = re.sub(r"<(uid|id)-\d+>", r"<\1>", view["path"])
+            for part in ("container", "pod"):
+                view[part] = {name: value for name, value in view[part].items() if name != "pids.max"}
+            result.append(view)
+    return result
+
+
+def reached(status: core.PodStatus, what: str) -> bool:
+    """Whether a pod is where a step waits for it to be."""
+    containers = [*status.initContainerStatuses, *status.containerStatuses]
+    conditions = {condition.type: condition.status for condition in status.conditions}
+    if match := re.fullmatch(r"(\w+) is True", what):
+        return conditions.get(match.group(1)) == "True"
+    if what.startswith("phase "):
+        return status.phase in what.removeprefix("phase ").split(" or ")
+    if match := re.fullmatch(r"(\d+) restarts?", what):
+        return sum(one.restartCount for one in containers) >= int(match.group(1))
+    if match := re.fullmatch(r"(\w+) waits in (\w+)", what):
+        return any(one.name == match.group(1) and one.state.waiting.reason == match.group(2) for one in containers)
+    if match := re.fullmatch(r"(\w+) (?:runs|again)", what):
+        again = what.endswith("again")
+        if match.group(1) == "running":
+            return any(one.restartCount > 0 and one.state.HasField("running") for one in containers)
+        return any(
+            one.name == match.group(1) and one.state.HasField("running") and (one.restartCount > 0 or not again)
+            for one in containers
+        )
+    if what in ("restarted once", "restarted once and running"):
+        return any(one.restartCount > 0 and one.state.HasField("running") for one in containers)
+    if what == "Failed or running":
+        return status.phase in ("Failed", "Running")
+    if what == "ContainersReady":
+        return conditions.get(what) == "True"
+    return any(one.state.waiting.reason == what for one in containers)
+
+
+def _without_sandbox(shown: str) -> str:
+    """When the sandbox is seen to come and go beside the containers is timing."""
+    return re.sub(r"PodReadyToStartContainers=\w+", "", shown)
+
+
+def differences(case: dict[str, Any], outcome: Outcome, also: Iterable[str] = ()) -> list[str]:
+    """Return what is not as the kubelet had it, in words; `also`: patterns of states that may be seen besides."""
+    found = []
+    theirs_all = recorded_states(case)
+    for pod in dict.fromkeys(name for name, _ in theirs_all):
+        ours, theirs = sequence(outcome.states, pod), sequence(theirs_all, pod)
+        allowed = [re.compile(pattern) for pattern in also]
+        if not ours:
+            found.append(f"{pod}: never seen")
+            continue
+        position = 0
+        shown = [_without_sandbox(one) for one in theirs]
+        for one in ours:
+            bare = _without_sandbox(one)
+            try:
+                position = shown.index(bare, position)
+            except ValueError:
+                if not any(pattern.search(one) for pattern in allowed):
+                    place = "shows it, but not in this order" if bare in shown else "never shows it"
+                    found.append(f"{pod}: a kubelet {place}: {one}")
+        if ours[-1] != theirs[-1]:
+            found.append(f"{pod}: ends as  {ours[-1]}\n    instead of {theirs[-1]}")
+    for missing in sorted(recorded_events(case) - outcome.events):
+        found.append(f"event missing: {missing}")
+    for more in sorted(outcome.events - recorded_events(case)):
+        found.append(f"event too many: {more}")
+    for ours_seen, theirs_seen in zip(outcome.samples, recorded_samples(case), strict=True):
+        for name, value in theirs_seen.items():
+            if ours_seen[name] != value:
+                found.append(f"host view, {name}: {ours_seen[name]} instead of {value}")
+    for entry in case.get("logs") or []:
+        key = entry["pod"], entry["container"]
+        comparable = (
+            not entry["previous"] and entry["http"] == 200 and entry["text"] != "<text>" and key in outcome.logs
+        )
+        if comparable and sorted(outcome.logs[key].splitlines()) != sorted(entry["text"].splitlines()):
+            found.append(f"log of {key}: {outcome.logs[key]!r} instead of {entry['text']!r}")
+    return found
