@@ -29,18 +29,19 @@ _OPERATION_FIELDS = frozenset({"op", "path", "from", "value"})
 M = TypeVar("M", bound="Message")
 
 
-def parse(body: bytes, patch_type: str, *, duplicates: bool = True) -> tuple[Any, list[FieldIssue]]:
-    """Read a patch; returns it with its duplicate fields (and unknown ones of JSON patch operations), if wanted.
+def parse(body: bytes, patch_type: str, *, validation: Validation = "Warn") -> tuple[Any, list[FieldIssue]]:
+    """Read a patch; returns it with its duplicate fields and the unknown ones of JSON patch operations.
 
-    Raises BadRequestError for what is no JSON or has the wrong shape.
+    With ``Ignore`` nobody looks for them; with ``Strict`` it is still :func:`apply` that refuses them, since Kubernetes
+    answers for the patched object. Raises BadRequestError for what is no JSON or has the wrong shape.
     """
-    value, duplicated = text.parse(body, duplicates=duplicates)
+    value, duplicated = text.parse(body, duplicates=validation != "Ignore")
     if patch_type == "json":
         if not isinstance(value, list) or not all(isinstance(operation, dict) for operation in value):
             raise BadRequestError("a JSON patch is a list of operations, each an object with op and path")
     elif not isinstance(value, dict):
         raise BadRequestError("the patch must be an object with the fields to change")
-    if not duplicates:
+    if validation == "Ignore":
         return value, []
     found = list(plain(value, "")) if duplicated else []
     if patch_type == "json":
@@ -61,7 +62,7 @@ def apply(current: M, body: bytes, patch_type: str, *, validation: Validation = 
     UnsupportedMediaTypeError for another type of patch.
     """
     kind = PATCH_TYPES.get(patch_type, patch_type)
-    patch, found = parse(body, kind, duplicates=validation != "Ignore")
+    patch, found = parse(body, kind, validation=validation)
     document = to_json(current)
     message_class = type(current)
     match kind:
