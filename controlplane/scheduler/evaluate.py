@@ -20,6 +20,7 @@ import numpy as np
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.framework import Refusal
 from controlplane.scheduler.nodetable import NodeTable
+from controlplane.scheduler.observed import ObservedNode
 from controlplane.scheduler.plugins import REGISTRY
 from controlplane.scheduler.podinfo import TERMINAL, PodTable
 from controlplane.scheduler.profile import DEFAULT_PLUGINS, Enabled, Profile
@@ -85,7 +86,7 @@ class Outcome:
         self.table = NodeTable()
         pods = PodTable(self.profile.plugins)
         for node in case["nodes"]:
-            self.table.set_node(codec.from_json(node, core.Node).message)
+            self.table.set_node(ObservedNode.of(codec.from_json(node, core.Node).message))
         for data in case["pods"]:
             pod = _pod(data)
             if pod.spec.nodeName and pod.status.phase not in TERMINAL:

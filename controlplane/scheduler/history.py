@@ -18,7 +18,7 @@ from controlplane.scheduler.framework import Bools, Ints, Rows
 if TYPE_CHECKING:
     from controlplane.scheduler.classstate import ClassState
 
-KEPT = 512
+KEPT = 128
 """Updates that are kept for each kind of pod, at most; twice as many for a moment."""
 
 

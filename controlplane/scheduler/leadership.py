@@ -13,19 +13,21 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from controlplane.scheduler import metrics
 from controlplane.scheduler.binder import Binder
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.framework import Aspect
-from controlplane.scheduler.podinfo import TERMINAL, PodClass
+from controlplane.scheduler.observed import ObservedNode, ObservedPod, observe_pod
+from controlplane.scheduler.podinfo import PodClass
 from controlplane.scheduler.profile import Profile
 from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
 from controlplane.scheduler.reporter import Reporter
 from wharfinger.api import errors
 from wharfinger.api.types import core
-from wharfinger.client import Client, Informer
+from wharfinger.client import Client, Informer, object_key
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +54,13 @@ class Leadership:
     """Schedules from :meth:`run` until that is cancelled."""
 
     def __init__(self, client: Client, profiles: Iterable[Profile], *, seed: int) -> None:
+        self._client = client
         self.engine = Engine(profiles, seed=seed)
         self.queue = SchedulingQueue(self.engine.profile)
-        self.nodes = Informer(client.resource(core.Node))
-        self.pods = Informer(client.resource(core.Pod))
+        # The informers hold observed facts in place of messages; see observed.py.
+        self.nodes: Informer[Any] = Informer(client.resource(core.Node), transform=self._observe_node)
+        self.pods: Informer[Any] = Informer(client.resource(core.Pod), transform=self._observe_pod)
+        self._schedulers = frozenset(self.engine.profiles)
         self.bound: OrderedDict[str, Remembered] = OrderedDict()
         self._binder = Binder(client, bound=self._on_bound, failed=self._on_failed)
         self._reporter = Reporter(client, busy=self._is_busy)
@@ -70,8 +75,16 @@ class Leadership:
 
     async def run(self) -> None:
         """Follow the API and schedule."""
-        self.nodes.add_handler(on_add=self.set_node, on_update=self._update_node, on_delete=self._remove_node)
-        self.pods.add_handler(on_add=self.set_pod, on_update=self._update_pod, on_delete=self._remove_pod)
+        self.nodes.add_handler(
+            on_add=self.set_node,
+            on_update=lambda _, node: self.set_node(node),
+            on_delete=lambda node: self.remove_node(node.metadata.name),
+        )
+        self.pods.add_handler(
+            on_add=self.set_pod,
+            on_update=lambda _, pod: self.set_pod(pod),
+            on_delete=lambda pod: self.drop_pod(object_key(pod)),
+        )
         self._reporter.start()
         try:
             await self.nodes.start()
@@ -87,6 +100,10 @@ class Leadership:
             await self.pods.stop()
             await self.nodes.stop()
             await self._reporter.close()
+
+    async def read_pod(self, namespace: str, name: str) -> core.Pod:
+        """Read a whole pod from the apiserver. Raises StatusError."""
+        return await self._client.resource(core.Pod).get(name, namespace=namespace)
 
     async def _loop(self) -> None:
         flushed = time.monotonic()
@@ -210,59 +227,67 @@ class Leadership:
         self._changed |= aspects
         self._work.set()
 
-    def set_node(self, node: core.Node) -> None:
-        """Take in a node, new or changed."""
+    def _observe_pod(self, pod: core.Pod) -> Any:
         try:
-            changed = self.engine.table.set_node(node)
+            return observe_pod(pod, self.engine.pods, schedulers=self._schedulers)
         except ValueError as error:
-            log.warning("node left as it was", extra={"node": node.metadata.name, "error": str(error)})
-            return
+            log.warning("pod left alone", extra={"pod": object_key(pod), "error": str(error)})
+            metadata = pod.metadata
+            return ObservedPod(
+                metadata.namespace,
+                metadata.name,
+                metadata.uid,
+                metadata.resourceVersion,
+                object_key(pod),
+                "foreign",
+                "",
+            )
+
+    def _observe_node(self, node: core.Node) -> Any:
+        try:
+            return ObservedNode.of(node)
+        except ValueError as error:
+            log.warning("node has nothing to give", extra={"node": node.metadata.name, "error": str(error)})
+            bare = core.Node(metadata=node.metadata, spec=node.spec)
+            return ObservedNode.of(bare)
+
+    def set_node(self, node: ObservedNode) -> None:
+        """Take in a node, new or changed."""
+        changed = self.engine.table.set_node(node)
         if changed:
             self._note(changed)
 
-    def _update_node(self, _: core.Node, node: core.Node) -> None:
-        self.set_node(node)
+    def remove_node(self, name: str) -> None:
+        """Forget a node."""
+        self.engine.table.remove_node(name)
 
-    def _remove_node(self, node: core.Node) -> None:
-        self.engine.table.remove_node(node.metadata.name)
+    def set_pod(self, pod: ObservedPod) -> None:
+        """Take in a pod, new or changed."""
+        if pod.state == "placed":
+            self._place(pod)
+        elif pod.state == "over":
+            self.drop_pod(pod.key)
+        elif pod.info is not None:
+            self.queue.add(pod.info, time.monotonic())
+            self._work.set()
+        elif (waiting := self.queue.get(pod.key)) is not None and waiting.state != "in flight":
+            self.queue.remove(pod.key)
 
-    def set_pod(self, pod: core.Pod) -> None:
-        """Take in a pod, new or changed: placed, pending, or neither."""
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        try:
-            if pod.status.phase in TERMINAL:
-                self._drop(key)
-            elif pod.spec.nodeName:
-                self._place(key, pod)
-            elif pod.spec.schedulerName in self.engine.profiles and not pod.metadata.HasField("deletionTimestamp"):
-                self.queue.add(self.engine.pods.info(pod), time.monotonic())
-                self._work.set()
-            elif (waiting := self.queue.get(key)) is not None and waiting.state != "in flight":
-                self.queue.remove(key)
-        except ValueError as error:
-            log.warning("pod left alone", extra={"pod": key, "error": str(error)})
-
-    def _place(self, key: str, pod: core.Pod) -> None:
+    def _place(self, pod: ObservedPod) -> None:
+        assert pod.usage is not None
         table = self.engine.table
-        before = table.placed.get(key)
-        if table.place(key, pod.spec.nodeName, self.engine.pods.usage(pod)) and before is not None:
+        before = table.placed.get(pod.key)
+        if table.place(pod.key, pod.node, pod.usage) and before is not None:
             self._note(Aspect.USAGE)  # it was assumed elsewhere, or has shrunk
-        waiting = self.queue.get(key)
-        if waiting is not None and not (waiting.state == "in flight" and self._is_own(waiting, pod)):
-            self.queue.remove(key)
+        waiting = self.queue.get(pod.key)
+        if waiting is None:
+            return
+        own = waiting.state == "in flight" and isinstance(waiting.last, Placement) and waiting.last.node == pod.node
+        if not own:  # else the answer to our binding is about to come
+            self.queue.remove(pod.key)
 
-    @staticmethod
-    def _is_own(waiting: QueuedPod, pod: core.Pod) -> bool:
-        """Whether the binding is our own, whose answer is about to come."""
-        return isinstance(waiting.last, Placement) and waiting.last.node == pod.spec.nodeName
-
-    def _update_pod(self, _: core.Pod, pod: core.Pod) -> None:
-        self.set_pod(pod)
-
-    def _remove_pod(self, pod: core.Pod) -> None:
-        self._drop(f"{pod.metadata.namespace}/{pod.metadata.name}")
-
-    def _drop(self, key: str) -> None:
+    def drop_pod(self, key: str) -> None:
+        """Forget a pod: deleted, or over."""
         self.queue.remove(key)
         self.bound.pop(key, None)
         if self.engine.table.remove(key) is not None:

@@ -16,15 +16,13 @@ Pods are counted even when their node is not known (yet): the sums are there whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.scheduler.framework import Aspect, Bools, Ints, Rows
+from controlplane.scheduler.observed import ObservedNode, Taint
 from controlplane.scheduler.podinfo import HostPort, Usage
-from wharfinger.api import pods
-from wharfinger.api.types import core
 
 CPU, MEMORY, PODS, STORAGE = range(4)
 """Rows of the resource arrays that always exist; pods is counted like a resource of which each pod needs one."""
@@ -32,18 +30,6 @@ _FIXED = ("cpu", "memory", "pods", "ephemeral-storage")
 
 _JOURNAL = 8192
 _SMALLEST = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    """A taint, without the time at which it was added."""
-
-    key: str
-    value: str
-    effect: str
-
-    def __str__(self) -> str:
-        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
 class LabelColumn:
@@ -104,7 +90,7 @@ class NodeTable:
         """Name of a node -> its row."""
         self.names: list[str | None] = [None] * size
         """Row -> name, None for a row that is free."""
-        self.nodes: list[core.Node | None] = [None] * size
+        self.nodes: list[ObservedNode | None] = [None] * size
         self.resources: dict[str, int] = {name: index for index, name in enumerate(_FIXED)}
         """Resource name -> row of `allocatable` and `requested`."""
         self.resource_names: list[str] = list(_FIXED)
@@ -155,9 +141,9 @@ class NodeTable:
 
     # -- changes of nodes ------------------------------------------------------------------------------------------
 
-    def set_node(self, node: core.Node) -> int:
+    def set_node(self, node: ObservedNode) -> int:
         """Add a node or take over what is new of it; returns what changed (nothing for a mere heartbeat)."""
-        name = node.metadata.name
+        name = node.name
         row = self.rows.get(name)
         changed = 0
         if row is None:
@@ -167,11 +153,11 @@ class NodeTable:
         self.nodes[row] = node
         changed |= self._set_allocatable(row, node)
         changed |= self._set_taints(row, node)
-        if old is None or old.metadata.labels != node.metadata.labels:
+        if old is None or old.labels != node.labels:
             for key, column in self._labels.items():
-                column.ids[row] = column.number(node.metadata.labels.get(key))
+                column.ids[row] = column.number(node.labels.get(key))
             changed |= Aspect.LABELS
-        if (list(old.status.images) if old else []) != list(node.status.images):
+        if (old.images if old else ()) != node.images:
             self._forget_images(row, old)
             self._note_images(row, node)
             changed |= Aspect.IMAGES
@@ -234,46 +220,42 @@ class NodeTable:
         self._free = list(range(old + more - 1, old - 1, -1))
         self.layout += 1
 
-    def _set_allocatable(self, row: int, node: core.Node) -> int:
-        offered = pods.amounts(node.status.allocatable)
-        numbers = [self.resource(name) for name in offered]
+    def _set_allocatable(self, row: int, node: ObservedNode) -> int:
+        numbers = [self.resource(name) for name in node.allocatable]
         values = np.zeros(len(self.resources), np.int64)
-        values[numbers] = list(offered.values())
+        values[numbers] = list(node.allocatable.values())
         if (values == self.allocatable[:, row]).all():
             return 0
         self.allocatable[:, row] = values
         return Aspect.ALLOCATABLE
 
-    def _set_taints(self, row: int, node: core.Node) -> int:
-        taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints)
-        number = self._taint_numbers.get(taints)
+    def _set_taints(self, row: int, node: ObservedNode) -> int:
+        number = self._taint_numbers.get(node.taints)
         if number is None:
-            number = self._taint_numbers[taints] = len(self.taint_sets)
-            self.taint_sets.append(taints)
-        cordoned = node.spec.unschedulable
+            number = self._taint_numbers[node.taints] = len(self.taint_sets)
+            self.taint_sets.append(node.taints)
+        cordoned = node.unschedulable
         if self.taints[row] == number and self.unschedulable[row] == cordoned:
             return 0
         self.taints[row] = number
         self.unschedulable[row] = cordoned
         return Aspect.TAINTS
 
-    def _note_images(self, row: int, node: core.Node) -> None:
-        for entry in node.status.images:
-            for name in entry.names:
-                image = self.images.get(name)
-                if image is None:
-                    image = self.images[name] = Image(entry.sizeBytes)
-                image.rows.add(row)
+    def _note_images(self, row: int, node: ObservedNode) -> None:
+        for name, size in node.images:
+            image = self.images.get(name)
+            if image is None:
+                image = self.images[name] = Image(size)
+            image.rows.add(row)
         self.images_stamp += 1
 
-    def _forget_images(self, row: int, node: core.Node | None) -> None:
-        for entry in node.status.images if node else ():
-            for name in entry.names:
-                image = self.images.get(name)
-                if image is not None:
-                    image.rows.discard(row)
-                    if not image.rows:
-                        del self.images[name]
+    def _forget_images(self, row: int, node: ObservedNode | None) -> None:
+        for name, _ in node.images if node else ():
+            image = self.images.get(name)
+            if image is not None:
+                image.rows.discard(row)
+                if not image.rows:
+                    del self.images[name]
 
     def resource(self, name: str) -> int:
         """Return the row of a resource in the arrays, a new one if need be."""
@@ -295,7 +277,7 @@ class NodeTable:
             for row in self.rows.values():
                 node = self.nodes[row]
                 if node is not None:
-                    column.ids[row] = column.number(node.metadata.labels.get(key))
+                    column.ids[row] = column.number(node.labels.get(key))
         return column
 
     # -- changes of pods -------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
+from sys import intern
 from typing import Generic, NamedTuple, TypeVar
 
 from controlplane.scheduler import requests
@@ -80,24 +81,43 @@ class PodClass:
         """Of all containers, init containers and image volumes, as written."""
 
 
+class Condition(NamedTuple):
+    """What a pod says about its being scheduled."""
+
+    status: str
+    reason: str
+    message: str
+    since: int
+    """Unix seconds."""
+
+
 class PodInfo:
     """A pending pod."""
 
-    __slots__ = ("cls", "created", "key", "name", "namespace", "pod", "priority", "uid")
+    __slots__ = ("cls", "condition", "created", "gates", "key", "name", "namespace", "priority", "uid")
 
     def __init__(self, pod: core.Pod, cls: PodClass) -> None:
         metadata = pod.metadata
-        self.namespace: str = metadata.namespace
+        self.namespace: str = intern(metadata.namespace)
         self.name: str = metadata.name
         self.key = f"{metadata.namespace}/{metadata.name}"
         self.uid: str = metadata.uid
         self.priority: int = pod.spec.priority
         self.created: int = metadata.creationTimestamp.seconds
-        self.pod = pod
+        """Unix seconds."""
+        self.gates = tuple(gate.name for gate in pod.spec.schedulingGates)
+        self.condition = _condition(pod)
         self.cls = cls
 
     def __repr__(self) -> str:
         return f"<PodInfo {self.key}>"
+
+
+def _condition(pod: core.Pod) -> Condition | None:
+    for item in pod.status.conditions:
+        if item.type == "PodScheduled":
+            return Condition(item.status, item.reason, item.message, item.lastTransitionTime.seconds)
+    return None
 
 
 def host_ports(pod: core.Pod) -> tuple[HostPort, ...]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from controlplane.scheduler.podinfo import PodInfo
 from wharfinger import daemon
-from wharfinger.api import errors, pods, times
+from wharfinger.api import errors, times
 from wharfinger.api.types import core
 from wharfinger.client import Client, EventRecorder
 
@@ -64,7 +65,7 @@ class Reporter:
     def failed(self, pod: PodInfo, message: str, *, reason: str = "Unschedulable") -> None:
         """Note that a pod was not placed; `reason` is that of the condition, Unschedulable or SchedulerError."""
         self._note((pod.namespace, pod.name, pod.uid, "Warning", "FailedScheduling", message))
-        now = pods.condition(pod.pod, "PodScheduled")
+        now = pod.condition
         if now is None or (now.status, now.reason, now.message) != ("False", reason, message):
             self._conditions[pod.key] = (pod, reason, message)
             self._wake.set()
@@ -98,14 +99,14 @@ class Reporter:
         self._recorder.event_for(reference, type_, reason, message)
 
     async def _write(self, pod: PodInfo, reason: str, message: str) -> None:
-        before = pods.condition(pod.pod, "PodScheduled")
-        since = before.lastTransitionTime if before is not None and before.status == "False" else times.now()
+        before = pod.condition
+        since = before.since if before is not None and before.status == "False" else int(time.time())
         condition: dict[str, Any] = {
             "type": "PodScheduled",
             "status": "False",
             "reason": reason,
             "message": message,
-            "lastTransitionTime": times.to_text(since),
+            "lastTransitionTime": times.format_seconds(since),
         }
         patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         try:

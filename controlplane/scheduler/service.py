@@ -12,8 +12,6 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from cryptography import x509
-from cryptography.x509.oid import NameOID
 from google.rpc import code_pb2, status_pb2
 
 from controlplane.scheduler import why
@@ -54,45 +52,45 @@ class Scheduling(scheduling_v1_pb2_grpc.SchedulingServicer):
             term = self._term()
             if term is None or not term.ready:
                 raise errors.ServiceUnavailableError("this scheduler does not lead; ask the holder of its Lease")
-            return explain(term, request.namespace, request.pod)
+            return await explain(term, request.namespace, request.pod)
         except errors.StatusError as error:
             await _abort(context, error)
             raise AssertionError("unreachable") from error
 
 
-def explain(term: Leadership, namespace: str, name: str) -> native.Explanation:
-    """Explain a pod. Raises NotFoundError for one that nobody has heard of."""
+async def explain(term: Leadership, namespace: str, name: str) -> native.Explanation:
+    """Explain a pod. Raises NotFoundError for one that nobody has heard of, others when the pod cannot be read."""
     key = f"{namespace}/{name}"
     engine = term.engine
     answer = native.Explanation(namespace=namespace, pod=name, state="unknown")
-    pod = term.pods.get(key)
     waiting = term.queue.get(key)
     if waiting is not None:
         _explain_waiting(term, waiting, answer)
         return answer
+    pod = term.pods.get(key)
     if pod is None:
         raise errors.not_found("pods", name)
-    answer.uid = pod.metadata.uid
-    answer.scheduler = pod.spec.schedulerName
+    answer.uid = pod.uid
+    answer.scheduler = pod.scheduler
     remembered = term.bound.get(key)
-    if remembered is not None and remembered.uid == pod.metadata.uid:
+    if remembered is not None and remembered.uid == pod.uid:
         answer.state = "bound"
         answer.attempts = remembered.attempts
         answer.age_seconds = time.monotonic() - remembered.at
         why.explain_placement(engine, remembered.placement, answer)
         return answer
-    if pod.spec.nodeName:
+    if pod.node:
         answer.state = "bound"
-        answer.chosen_node = pod.spec.nodeName
-        answer.message = (
-            "placed before this scheduler began to lead, or not by it; what follows is what it would find now"
-        )
+        answer.chosen_node = pod.node
+        answer.message = "not placed by this scheduler since it leads; what follows is what it would find now"
+    elif pod.scheduler in engine.profiles:
+        answer.message = "the pod is being deleted; what follows is what an attempt would find now"
     else:
         answer.message = (
-            f"the pod asks for scheduler {pod.spec.schedulerName!r}, this one serves {', '.join(engine.profiles)}; "
+            f"the pod asks for scheduler {pod.scheduler!r}, this one serves {', '.join(engine.profiles)}; "
             "what follows is what it would find now"
         )
-    _explain_now(term, pod, answer)
+    _explain_now(term, await term.read_pod(namespace, name), answer)
     return answer
 
 
@@ -130,14 +128,22 @@ def _explain_now(term: Leadership, pod: core.Pod, answer: native.Explanation) ->
 
 def _authorise(context: Any) -> None:
     """Let in the apiserver and administrators. Raises ForbiddenError for all others."""
-    pem = context.auth_context().get("x509_pem_cert")
+    certificate = context.auth_context()
+    pem = certificate.get("x509_pem_cert")
     if not pem:
-        return  # a server without TLS; only tests start one
-    subject = x509.load_pem_x509_certificate(pem[0]).subject
-    users = {attribute.value for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)}
-    groups = {attribute.value for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
-    if not (users & ALLOWED_USERS or groups & ALLOWED_GROUPS):
-        raise errors.ForbiddenError(f"{', '.join(map(str, users))} may not ask the scheduler; ask the apiserver")
+        return  # a server without TLS, whose operator has chosen so
+    users = {name.decode() for name in certificate.get("x509_common_name", ())}
+    if not (users & ALLOWED_USERS or _groups(pem[0]) & ALLOWED_GROUPS):
+        raise errors.ForbiddenError(f"{', '.join(sorted(users))} may not ask the scheduler; ask the apiserver")
+
+
+def _groups(pem: bytes) -> set[str]:
+    # Seven megabytes that are only needed when a person asks the scheduler directly.
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    subject = x509.load_pem_x509_certificate(pem).subject
+    return {str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
 
 
 async def _abort(context: Any, error: errors.StatusError) -> None:

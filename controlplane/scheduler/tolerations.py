@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controlplane.scheduler.nodetable import Taint
+from controlplane.scheduler.observed import Taint
 from wharfinger.api import pods
 from wharfinger.api.types import core
 

@@ -29,7 +29,6 @@ from controlplane.scheduler.framework import (
 from controlplane.scheduler.nodeselector import Selector, Term
 from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.podinfo import PodClass
-from wharfinger.api import codec
 from wharfinger.api.types import core
 
 _SELECTOR, _REQUIRED, _ADDED = 1, 2, 4
@@ -47,6 +46,8 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
         super().__init__(rest)
         self._added = core.NodeAffinity()
         if added is not None:
+            from wharfinger.api import codec  # not needed by default
+
             decoded = codec.from_json(added, core.NodeAffinity, validation="Strict")
             self._added = decoded.message
 

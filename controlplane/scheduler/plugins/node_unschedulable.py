@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.scheduler.framework import Aspect, Change, Code, Filter, FilterPlugin, Refusal, Rows
-from controlplane.scheduler.nodetable import NodeTable, Taint
+from controlplane.scheduler.nodetable import NodeTable
+from controlplane.scheduler.observed import Taint
 from controlplane.scheduler.podinfo import PodClass
 from controlplane.scheduler.tolerations import tolerates
 

@@ -13,7 +13,7 @@ class SchedulingGates(PreEnqueuePlugin):
 
     def gate(self, pod: PodInfo) -> Refusal | None:
         """Return the gates that are left."""
-        gates = [gate.name for gate in pod.pod.spec.schedulingGates]
+        gates = pod.gates
         if not gates:
             return None
         return Refusal(self.name, Code.UNRESOLVABLE, (f"waiting for scheduling gates: [{' '.join(gates)}]",))

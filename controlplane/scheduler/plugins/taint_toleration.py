@@ -23,7 +23,8 @@ from controlplane.scheduler.framework import (
     Score,
     ScorePlugin,
 )
-from controlplane.scheduler.nodetable import NodeTable, Taint
+from controlplane.scheduler.nodetable import NodeTable
+from controlplane.scheduler.observed import Taint
 from controlplane.scheduler.podinfo import PodClass
 from controlplane.scheduler.tolerations import untolerated
 from wharfinger.api.types import core

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.framework import Refusal
+from controlplane.scheduler.observed import ObservedNode
 from controlplane.scheduler.podinfo import PodInfo
 from controlplane.scheduler.profile import Profile
 from wharfinger.api.types import core
@@ -37,6 +39,11 @@ def node(
     for image, size in (images or {}).items():
         made.status.images.add(names=[image], sizeBytes=size)
     return made
+
+
+def observed(name: str, **rest: Any) -> ObservedNode:
+    """A node as the table takes it."""
+    return ObservedNode.of(node(name, **rest))
 
 
 def pod(
@@ -80,8 +87,12 @@ class Bench:
     def __init__(self, *nodes: core.Node, profile: Profile | None = None) -> None:
         self.engine = Engine([profile] if profile else None, seed=1)
         self.table = self.engine.table
+        self.set_node(*nodes)
+
+    def set_node(self, *nodes: core.Node) -> None:
+        """Add nodes or what is new of them."""
         for entry in nodes:
-            self.table.set_node(entry)
+            self.table.set_node(ObservedNode.of(entry))
 
     def place(self, *pods: core.Pod) -> None:
         """Count pods on their nodes."""

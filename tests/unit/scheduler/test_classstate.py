@@ -14,8 +14,9 @@ from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.nodetable import PODS, NodeTable
+from controlplane.scheduler.observed import ObservedNode
 from controlplane.scheduler.profile import Profile
-from tests.unit.scheduler.builders import node, pod, tolerate
+from tests.unit.scheduler.builders import node, observed, pod, tolerate
 from wharfinger.api.types import core
 
 NAMES = [f"n{index}" for index in range(6)]
@@ -71,7 +72,7 @@ class Machine(RuleBasedStateMachine):
             unschedulable=rest["cordoned"],
             images=rest["images"],
         )
-        self.engine.table.set_node(made)
+        self.engine.table.set_node(ObservedNode.of(made))
 
     @rule(name=st.sampled_from(NAMES))
     def remove_node(self, name: str) -> None:
@@ -184,7 +185,7 @@ TestMachine.settings = settings(
 
 def test_used_row_counts_are_never_above_the_limit_of_pods() -> None:
     engine = Engine(seed=1)
-    engine.table.set_node(node("a", allocatable={"cpu": "100", "memory": "8Gi", "pods": "3"}))
+    engine.table.set_node(observed("a", allocatable={"cpu": "100", "memory": "8Gi", "pods": "3"}))
     results = [engine.decide(engine.pods.info(pod(f"p{index}"))) for index in range(5)]
     assert [isinstance(result, Placement) for result in results] == [True, True, True, False, False]
     assert engine.table.requested[PODS, 0] <= 3

@@ -29,7 +29,7 @@ def test_nodes_that_have_a_big_image_score_by_its_share_and_size() -> None:
 def test_a_new_node_changes_the_share_for_all() -> None:
     bench = Bench(node("has", images={"app:1": 2000 * MB}), node("not"))
     before = bench.scores(pod(image="app:1"), PLUGIN)[0]["has"]
-    bench.table.set_node(node("third"))
+    bench.set_node(node("third"))
     after = bench.scores(pod(image="app:1"), PLUGIN)[0]["has"]
     assert after < before
     bench.table.remove_node("third")

@@ -28,7 +28,7 @@ def test_a_node_selector_must_match() -> None:
         "none": "has no label disk, needs disk=ssd",
     }
     assert bench.changes(asked, PLUGIN, "none") == ["label none disk=ssd"]
-    bench.table.set_node(node("none", labels={"disk": "ssd"}))
+    bench.set_node(node("none", labels={"disk": "ssd"}))
     assert bench.feasible(asked) == {"ssd", "none"}
 
 

@@ -17,5 +17,5 @@ def test_a_pod_without_a_name_costs_nothing() -> None:
 def test_a_named_node_that_comes_later_passes() -> None:
     bench = Bench(node("a"))
     assert bench.feasible(pod(node_name="b")) == set()
-    bench.table.set_node(node("b"))
+    bench.set_node(node("b"))
     assert bench.feasible(pod(node_name="b")) == {"b"}

@@ -45,7 +45,7 @@ def test_extended_resources_that_no_node_has() -> None:
     bench = Bench(node("a"))
     asked = pod(requests={"example.com/gpu": "1"})
     assert bench.refusals(asked, PLUGIN)["a"].reasons == ("Insufficient example.com/gpu",)
-    bench.table.set_node(node("gpu", allocatable={"cpu": "4", "memory": "8Gi", "pods": "9", "example.com/gpu": "2"}))
+    bench.set_node(node("gpu", allocatable={"cpu": "4", "memory": "8Gi", "pods": "9", "example.com/gpu": "2"}))
     assert bench.feasible(asked) == {"gpu"}
 
 

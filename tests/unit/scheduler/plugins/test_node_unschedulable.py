@@ -7,7 +7,7 @@ def test_a_cordoned_node_is_refused_until_it_is_uncordoned() -> None:
     assert {name: r.code for name, r in bench.refusals(pod(), "NodeUnschedulable").items()} == {"a": Code.UNRESOLVABLE}
     assert bench.details(pod(), "NodeUnschedulable") == {"a": "is cordoned"}
     assert bench.changes(pod(), "NodeUnschedulable", "a") == ["uncordon a"]
-    bench.table.set_node(node("a"))
+    bench.set_node(node("a"))
     assert bench.feasible(pod()) == {"a", "b"}
 
 
