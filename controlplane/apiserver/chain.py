@@ -17,7 +17,7 @@ from controlplane.apiserver.registry.deletion import STATUS
 from controlplane.apiserver.registry.registry import Registry
 from controlplane.apiserver.request import Answer
 from wharfinger.api import defaults, errors, kinds
-from wharfinger.api.types import autoscaling_v1, core, meta, policy
+from wharfinger.api.types import core, meta, policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,9 +210,9 @@ class Api:
         bodies.check_size(len(patch), self.limits.request_bytes)
         registry = self.registry(request.kind)
         if request.subresource == "scale":
-            apply = patching.compile_patch(patch_type, patch, autoscaling_v1.Scale, request)
+            apply = patching.compile_patch(patch_type, patch, request)
             return await scaling.update(registry, request, apply, patching=True)
-        apply = patching.compile_patch(patch_type, patch, registry.kind.message, request)
+        apply = patching.compile_patch(patch_type, patch, request)
 
         def make(old: Any) -> Any:
             new = apply(old)

@@ -9,6 +9,7 @@ from controlplane.apiserver.admission.default_toleration_seconds import DefaultT
 from controlplane.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.priority import Priority
+from controlplane.apiserver.admission.runtime_class import RuntimeClass
 from controlplane.apiserver.admission.service_account import ServiceAccount
 from controlplane.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 
@@ -38,10 +39,11 @@ def default_admission(cache: Cache, *, not_ready: int = 300, unreachable: int = 
     return Admission(
         [
             NamespaceLifecycle(cache),
-            ServiceAccount(),
+            ServiceAccount(cache),
             NodeRestriction(),
             TaintNodesByCondition(),
             Priority(cache),
+            RuntimeClass(cache),
             DefaultTolerationSeconds(not_ready, unreachable),
         ]
     )

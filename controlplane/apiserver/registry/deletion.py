@@ -185,7 +185,7 @@ class Deleter:
 
     async def _remove(self, request: Request, base: Base, obj: Any, extra: Sequence[Put | Compare]) -> Answer:
         if request.options.dry_run:
-            return self._answer(obj, base.revision)
+            return self._answer(obj, base.revision, removed=True)
         key = self.resource.key(request.namespace, request.name)
         compares = [Compare(key, base.revision), *companions.fence_compares(request.options.fence)]
         compares += [item for item in extra if isinstance(item, Compare)]

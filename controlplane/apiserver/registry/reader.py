@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 _PAGE = 1000
 
 
+class TooLargeVersionError(errors.TimeoutError_):
+    """Raised when a client asks for a version that etcd has not reached; its cause is what clients look for."""
+
+    def to_status(self) -> meta.Status:
+        """Return the Status."""
+        status = super().to_status()
+        status.details.causes.add(reason="ResourceVersionTooLarge", message="Too large resource version")
+        return status
+
+
 @dataclass(slots=True)
 class Page:
     """A list's answer, or one page of it."""
@@ -63,11 +73,18 @@ class Reader:
         if not version:
             await self._cache.fresh()
         elif wanted:
-            await self._cache.wait_for(wanted)
+            await self._reach(wanted)
         found = self._cache.get(self.resource.key(namespace, name))
         if found is None:
             raise errors.not_found(self.resource.kind.group_resource, name)
         return found
+
+    async def _reach(self, revision: int) -> None:
+        """Wait until the cache is as new as a client says that it has seen."""
+        try:
+            await self._cache.wait_for(revision)
+        except errors.TimeoutError_ as error:
+            raise TooLargeVersionError(error.message, retry_after=1) from error
 
     async def get(self, request: Request, version: str = "") -> Answer:
         """Return one object."""
@@ -109,7 +126,7 @@ class Reader:
         if not version:
             await self._cache.fresh()
         elif wanted:
-            await self._cache.wait_for(wanted)
+            await self._reach(wanted)
         return self._page(selection, request, limit, self._now(selection, ""))
 
     def _base(self, namespace: str) -> str:
@@ -186,7 +203,7 @@ class Reader:
         if not version:
             await self._cache.fresh()
         elif wanted and initial:
-            await self._cache.wait_for(wanted)
+            await self._reach(wanted)
         watcher = await self._cache.watch(
             self.resource.prefix,
             namespace=selection.namespace,

@@ -23,11 +23,26 @@ class JobStrategy(Strategy):
         """Label the template with the job and select by its uid, unless `manualSelector` is set."""
         super().prepare_for_create(obj, request)
         spec = obj.spec
-        if spec.manualSelector:
-            return
+        if not spec.manualSelector:
+            self._generate(obj)
+        _label(obj)
+
+    def prepare_for_update(self, obj: batch.Job, old: batch.Job, request: Request) -> None:
+        """A job without labels carries those of its template."""
+        super().prepare_for_update(obj, old, request)
+        _label(obj)
+
+    @staticmethod
+    def _generate(obj: batch.Job) -> None:
+        spec = obj.spec
         labels = spec.template.metadata.labels
         for key in _JOB_NAME:
             labels.setdefault(key, obj.metadata.name)
         for key in _CONTROLLER_UID:
             labels.setdefault(key, obj.metadata.uid)
         spec.selector.matchLabels.setdefault(_CONTROLLER_UID[1], obj.metadata.uid)
+
+
+def _label(job: batch.Job) -> None:
+    if not job.metadata.labels:
+        job.metadata.labels.update(job.spec.template.metadata.labels)

@@ -23,6 +23,8 @@ class PodStrategy(Strategy):
 
     def prepare_for_create(self, obj: core.Pod, request: Request) -> None:
         """Start in phase Pending, with the QoS class; gates show as a PodScheduled condition."""
+        if obj.spec.terminationGracePeriodSeconds < 0:
+            obj.spec.terminationGracePeriodSeconds = 1
         obj.ClearField("status")
         status = obj.status
         status.phase = "Pending"
@@ -47,6 +49,40 @@ class PodStrategy(Strategy):
         """Owners are not the business of those who report status."""
         del obj.metadata.ownerReferences[:]
         obj.metadata.ownerReferences.extend(old.metadata.ownerReferences)
+
+    def prepare_for_ephemeralcontainers(self, obj: core.Pod, old: core.Pod) -> None:
+        """Only the ephemeral containers may change."""
+        changed = list(obj.spec.ephemeralContainers)
+        version = obj.metadata.resourceVersion
+        result = core.Pod()
+        result.CopyFrom(old)
+        del result.spec.ephemeralContainers[:]
+        result.spec.ephemeralContainers.extend(changed)
+        self._replace(obj, result, old, version)
+
+    def prepare_for_resize(self, obj: core.Pod, old: core.Pod) -> None:
+        """Only the resources of containers may change, and how a change is made."""
+        version = obj.metadata.resourceVersion
+        result = core.Pod()
+        result.CopyFrom(old)
+        for containers, wanted in (
+            (result.spec.containers, obj.spec.containers),
+            (result.spec.initContainers, obj.spec.initContainers),
+        ):
+            by_name = {container.name: container for container in wanted}
+            for container in containers:
+                new = by_name.get(container.name)
+                if new is not None:
+                    container.resources.CopyFrom(new.resources)
+                    del container.resizePolicy[:]
+                    container.resizePolicy.extend(new.resizePolicy)
+        self._replace(obj, result, old, version)
+
+    def _replace(self, obj: core.Pod, result: core.Pod, old: core.Pod, version: str) -> None:
+        result.metadata.resourceVersion = version
+        if self.changes_generation(result, old):
+            result.metadata.generation += 1
+        obj.CopyFrom(result)
 
     def check_graceful_delete(self, obj: core.Pod, options: meta.DeleteOptions) -> bool:
         """Settle the grace: as asked, else as the spec says; none for pods that no node runs (any more)."""
