@@ -248,6 +248,15 @@ def apply_claim_spec(spec: core.PersistentVolumeClaimSpec) -> None:
     """Fill in what a claim asks for."""
     if not spec.HasField("volumeMode"):
         spec.volumeMode = _CLAIM_MODE
+    if spec.HasField("dataSource") != spec.HasField("dataSourceRef") and not spec.dataSourceRef.namespace:
+        # Two names of one field, as long as the source is in the claim's own namespace.
+        known, missing = (
+            ("dataSource", "dataSourceRef") if spec.HasField("dataSource") else ("dataSourceRef", "dataSource")
+        )
+        source, copy = getattr(spec, known), getattr(spec, missing)
+        copy.kind, copy.name = source.kind, source.name
+        if source.HasField("apiGroup"):
+            copy.apiGroup = source.apiGroup
     round_up(spec.resources.limits)
     round_up(spec.resources.requests)
 

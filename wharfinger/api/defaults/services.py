@@ -18,6 +18,8 @@ def apply_service(service: core.Service) -> None:
         spec.sessionAffinityConfig.clientIP.timeoutSeconds = AFFINITY_SECONDS
     if not spec.type:
         spec.type = "ClusterIP"
+    if spec.clusterIP and not spec.clusterIPs:
+        spec.clusterIPs.append(spec.clusterIP)
     for port in spec.ports:
         if not port.protocol:
             port.protocol = "TCP"

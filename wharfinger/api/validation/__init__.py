@@ -20,8 +20,6 @@ nothing; on an update it runs first, and its causes stand beside the kind's, dou
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from google.protobuf.message import Message
 
 from wharfinger.api import kinds
@@ -38,12 +36,15 @@ _FALLBACK = {
     False: only_metadata(namespaced=False),
 }
 _NAMESPACED: dict[type[Message], bool] = {kind.message: kind.namespaced for kind in kinds.KINDS}
+_STORED = frozenset(kind.message for kind in kinds.KINDS if kind.stored)
+_NO_RULES = Rules(create=lambda obj, errors: None, update=lambda obj, old, errors: None)
+"""Of reviews and the like, which are answered and forgotten."""
 
 
 def _rules(cls: type[Message]) -> Rules:
     found = _RULES.get(cls)
     if found is None:
-        found = _RULES[cls] = _FALLBACK[_NAMESPACED.get(cls, True)]
+        found = _RULES[cls] = _FALLBACK[_NAMESPACED[cls]] if cls in _STORED else _NO_RULES
     return found
 
 
@@ -52,13 +53,13 @@ def validate_create(obj: Message) -> list[FieldError]:
     cls = type(obj)
     errors = Errors()
     _rules(cls).create(obj, errors)
-    if not errors and cls not in tables.STRICT_NAMES:
+    if not errors and cls in _STORED:
         own = getattr(obj, "metadata")  # noqa: B009  (every kind has it, Message does not say so)
-        complaints = names.path_segment(own.name)
-        if complaints:
-            errors.complaints("metadata.name", own.name, complaints)
         if cls in tables.UNCHECKED_METADATA:
-            metadata.validate(own, errors, namespaced=_NAMESPACED.get(cls, True), name=names.path_segment)
+            metadata.validate(own, errors, namespaced=_NAMESPACED[cls], name=names.path_segment)
+        else:
+            # All the rest of the general pass is part of the kind's.
+            errors.complaints("metadata.name", own.name, names.path_segment(own.name))
     return errors
 
 
@@ -71,8 +72,8 @@ def validate_update(obj: Message, old: Message, *, subresource: str = "") -> lis
     cls = type(obj)
     errors = Errors()
     own, was = getattr(obj, "metadata"), getattr(old, "metadata")  # noqa: B009
-    if cls not in tables.TRAVELLING:
-        metadata.validate(own, errors, namespaced=_NAMESPACED.get(cls, True), name=names.path_segment)
+    if cls in _STORED:
+        metadata.validate(own, errors, namespaced=_NAMESPACED[cls], name=names.path_segment)
         metadata.validate_update(own, was, errors)
     rules = _rules(cls)
     judge = rules.update if not subresource else rules.subresources.get(subresource, status_metadata)

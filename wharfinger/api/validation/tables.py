@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from google.protobuf.message import Message
 
-from wharfinger.api.types import (
-    autoscaling_v1,
-    core,
-    policy,
-)
+from wharfinger.api.types import core, policy
 from wharfinger.api.validation import (
+    autoscalers,
+    budgets,
+    certificates,
     claims,
     config,
     endpoints,
+    jobs,
     leases,
     namespaces,
+    networks,
     nodes,
+    persistent_volumes,
     pods,
     priority_classes,
+    quotas,
+    roles,
+    runtime_classes,
     services,
     workloads,
 )
-from wharfinger.api.validation import (
-    events as event_rules,
-)
+from wharfinger.api.validation import events as event_rules
 from wharfinger.api.validation.registry import Rules
 
-_MODULES = (
-    claims, config, endpoints, event_rules, leases, namespaces, nodes, pods, priority_classes, services, workloads,
+_MODULES: tuple[Any, ...] = (
+    autoscalers, budgets, certificates, claims, config, endpoints, event_rules, jobs, leases, namespaces, networks,
+    nodes, persistent_volumes, pods, priority_classes, quotas, roles, runtime_classes, services, workloads,
 )  # fmt: skip
 
-TRAVELLING: frozenset[type[Message]] = frozenset({autoscaling_v1.Scale, core.Binding, policy.Eviction})
-"""Kinds that are never stored, so that there is no older metadata to compare with."""
-
-UNCHECKED_METADATA: frozenset[type[Message]] = frozenset({core.Event, core.Binding})
+UNCHECKED_METADATA: frozenset[type[Message]] = frozenset({core.Event, policy.PodDisruptionBudget})
 """Kinds whose own rules leave the metadata to the general pass."""
-
-STRICT_NAMES: frozenset[type[Message]] = frozenset({autoscaling_v1.Scale})
-"""Kinds without a general pass."""
 
 
 def collect() -> dict[type[Message], Rules]:
