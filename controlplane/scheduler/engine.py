@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.decisions import Diagnosis, Placement
+from controlplane.scheduler.framework import Aspect
 from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
 from controlplane.scheduler.profile import Profile
@@ -78,9 +79,16 @@ class Engine:
         self.table.place(pod.key, name, pod.cls.usage)
         return placement
 
-    def could_place(self, pod: PodInfo) -> bool:
-        """Whether some node would take the pod now."""
-        return self.state(pod).feasible_count > 0
+    def waits_for(self, pod: PodInfo) -> int | None:
+        """Return None when some node would take the pod now, else the aspects that its refusing filters look at."""
+        state = self.state(pod)
+        if state.feasible_count > 0:
+            return None
+        aspects = Aspect.EXISTENCE
+        for column in state.filters:
+            if column.codes.any():
+                aspects |= column.filter.reads
+        return aspects
 
     def _diagnose(self, state: ClassState) -> Diagnosis:
         known = self._diagnoses.get(state.pod)

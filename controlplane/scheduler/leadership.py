@@ -149,7 +149,7 @@ class Leadership:
         if not (self._changed or self.queue.hungry) or now < self._woken_at + self._wake_pause:
             return
         changed, self._changed = self._changed, 0
-        moved = self.queue.wake(changed, self.engine.could_place, now, most=KINDS_AT_ONCE)
+        moved = self.queue.wake(changed, self.engine.waits_for, now, most=KINDS_AT_ONCE)
         if moved:
             metrics.WOKEN.inc(moved)
         self._woken_at = time.monotonic()

@@ -192,7 +192,7 @@ class SchedulingQueue:
 
     # -- waking up
 
-    def wake(self, aspects: int, could_place: Callable[[PodInfo], bool], now: float, *, most: int | None = None) -> int:
+    def wake(self, aspects: int, waits_for: Callable[[PodInfo], int | None], now: float, *, most: int | None = None) -> int:
         """After changes of `aspects`, make those unschedulable pods active that some node would take now.
 
         At most `most` kinds are looked at among those that are affected; returns how many pods were moved.
@@ -203,7 +203,7 @@ class SchedulingQueue:
                 self._hungry.add(cls)
                 continue
             looked += 1
-            moved += self._wake_kind(cls, could_place, now)
+            moved += self._wake_kind(cls, waits_for, now)
         return moved
 
     @property
@@ -211,10 +211,13 @@ class SchedulingQueue:
         """Whether more pods could be woken without any further change."""
         return bool(self._hungry)
 
-    def _wake_kind(self, cls: PodClass, could_place: Callable[[PodInfo], bool], now: float) -> int:
+    def _wake_kind(self, cls: PodClass, waits_for: Callable[[PodInfo], int | None], now: float) -> int:
         parked = self._parked[cls]
         first = next(iter(parked.pods.values()))
-        if not could_place(first.info):
+        aspects = waits_for(first.info)
+        if aspects is not None:
+            # Other filters may refuse by now than did at the attempt: a change of what *they* look at counts, too.
+            parked.reads |= aspects
             self._hungry.discard(cls)
             return 0
         chosen = heapq.nsmallest(WAKE_AT_ONCE, parked.pods.values(), key=lambda pod: pod.order)

@@ -155,7 +155,7 @@ class Cluster:
         ca = pki.ensure_ca(self.pki, "wharfinger", stem="ca")
         etcd_ca = pki.ensure_ca(self.pki, "wharfinger-etcd", stem="etcd-ca")
         names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
-        pki.ensure_server(etcd_ca, self.pki, "etcd", name="etcd", dns=["localhost"], ips=["127.0.0.1"])
+        pki.ensure_server(etcd_ca, self.pki, "etcd", name="etcd", dns=["localhost"], ips=["127.0.0.1"], client=True)
         pki.ensure_client(etcd_ca, self.pki, "etcd-client", name="wharf-apiserver")
         pki.ensure_server(ca, self.pki, "apiserver", name="wharf-apiserver", dns=names, ips=addresses)
         kubelet_client: dict[str, Any] = {"name": "system:apiserver", "groups": ["system:masters"]}

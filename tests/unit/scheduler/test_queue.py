@@ -33,7 +33,7 @@ class Setup:
         return taken
 
     def wake(self, aspects: int = Aspect.USAGE) -> int:
-        return self.queue.wake(aspects, self.bench.engine.could_place, self.now)
+        return self.queue.wake(aspects, self.bench.engine.waits_for, self.now)
 
     def drain(self) -> Iterator[str]:
         while (taken := self.pop()) is not None:
@@ -180,3 +180,19 @@ def test_a_pod_made_anew_under_the_same_name_is_another_pod(setup: Setup) -> Non
     setup.queue.retry(first, setup.now)
     assert second.state == "active"
     assert setup.queue.counts["active"] == 1
+
+
+def test_a_pod_refused_by_another_filter_when_woken_waits_for_that_one() -> None:
+    setup = Setup()
+    setup.bench.engine.table.remove_node("a")
+    setup.add(pod("web"))
+    taken = setup.pop()
+    assert taken is not None
+    diagnosis = setup.bench.engine.decide(taken.info)
+    assert isinstance(diagnosis, Diagnosis)
+    setup.queue.park(taken, diagnosis, setup.now, reads=Aspect.EXISTENCE)
+    room = {"cpu": "1", "memory": "8Gi", "pods": "110"}
+    setup.bench.set_node(node("b", allocatable=room, taints=["not-ready:NoSchedule"]))
+    assert setup.wake(Aspect.EXISTENCE) == 0, "the new node is tainted"
+    setup.bench.set_node(node("b", allocatable=room))
+    assert setup.wake(Aspect.TAINTS) == 1
