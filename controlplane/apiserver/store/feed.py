@@ -81,6 +81,10 @@ class Feed:
                 level = logging.DEBUG if isinstance(failure, Unanswered | Compacted) else logging.ERROR
                 log.log(level, "listing etcd failed; trying again", extra={"error": str(failure)})
                 await asyncio.sleep(0.5)
+            except Exception:  # a mistake of ours must not leave a cache that stands still
+                reason = "error"
+                log.exception("following etcd failed; the watch cache lists it anew")
+                await asyncio.sleep(1)
 
     def reopen(self, reason: str) -> None:
         """Break the stream, which then goes on where it was: it has been silent for too long."""

@@ -7,8 +7,6 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from google.protobuf.message import DecodeError
-
 from controlplane.apiserver.store import metrics
 from controlplane.apiserver.store.entry import Change, Entry
 from controlplane.apiserver.store.types import Resource, WindowLimits
@@ -88,10 +86,8 @@ class ResourceState:
         try:
             decoded = entry.decoded
             return tuple(tuple(extract(decoded)) for extract in self._extractors)
-        except (ValueError, DecodeError) as error:
-            log.warning(
-                "a stored value cannot be decoded; no index finds it", extra={"key": entry.key, "error": str(error)}
-            )
+        except Exception:  # one odd object must not keep all others from being served
+            log.exception("a stored value cannot be read; no index finds it", extra={"key": entry.key})
             return tuple(() for _ in self._extractors)
 
     def _unindex(self, entry: Entry) -> None:

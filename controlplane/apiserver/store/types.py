@@ -90,8 +90,8 @@ class Resource:
     namespaced: bool = True
     """Whether keys are ``<prefix><namespace>/<name>`` or ``<prefix><name>``."""
     decode: Callable[[bytes], Any] = bytes
-    """Makes `Entry.decoded` of a value. When it raises ValueError (or protobuf's DecodeError), the entry is served all
-    the same, and found by no index; that is logged."""
+    """Makes `Entry.decoded` of a value. An entry for which it or an index raises is logged, served all the same, and
+    found by no index."""
     indexes: Mapping[str, Callable[[Any], Iterable[str]]] = field(default_factory=dict)
     """Name → what the decoded object is found by: ``{"spec.nodeName": lambda pod: [pod.spec.nodeName]}``."""
 

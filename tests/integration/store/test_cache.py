@@ -280,3 +280,43 @@ async def test_served_bytes_are_made_once_and_shared(make: Making) -> None:
     entry = cache.get(PODS + "a/one")
     assert {event.entry.served("f", make_bytes) for event in events} | {entry.served("f", make_bytes)} == {b"<value>"}
     assert made == [PODS + "a/one"]
+
+
+async def test_a_mistake_in_an_extractor_costs_only_the_index(make: Making) -> None:
+    store = await make.store()
+    cache = await make.cache(store)
+
+    def extract(text: str) -> list[str]:
+        return [{"red": "colour"}[text]]
+
+    prefix = "/registry/boats/"
+    cache.register(Resource(prefix, "boats", decode=bytes.decode, indexes={"x": extract}))
+    watcher = await cache.watch(prefix)
+    await create(store, prefix + "a/odd", b"no key of that table")
+    await create(store, prefix + "a/red", b"red")
+    events = await collect(watcher, lambda events: len(events) == 2)
+    assert [event.entry.name for event in events] == ["odd", "red"]
+    assert [entry.name for entry in cache.list(prefix).entries] == ["odd", "red"]
+    assert [entry.name for entry in cache.list(prefix, index=("x", "colour")).entries] == ["red"]
+
+
+async def test_a_mistake_while_applying_ends_in_a_new_list(make: Making, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await make.store()
+    cache = await make.cache(store)
+    watcher = await cache.watch(PODS)
+    original = cache.apply
+    failures: list[int] = []
+
+    def apply(events) -> None:
+        if not failures:
+            failures.append(len(events))
+            raise RuntimeError("a mistake")
+        original(events)
+
+    monkeypatch.setattr(cache, "apply", apply)
+    await create(store, PODS + "a/one")
+    await cache.fresh()
+    assert failures
+    assert [entry.name for entry in cache.list(PODS).entries] == ["one"]
+    with pytest.raises(errors.ExpiredError):
+        await anext(watcher)
