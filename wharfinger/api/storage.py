@@ -1,16 +1,21 @@
 """Objects as they lie in etcd: ``k8s\\0`` and a ``runtime.Unknown`` envelope around the object's own bytes.
 
-This is Kubernetes' storage format, so a real kube-apiserver can read what we write and the other way round.
+This is Kubernetes' storage format, so a real kube-apiserver can read what we write and the other way round. Custom
+resources and their definitions are stored as JSON instead (:mod:`wharfinger.api.storedjson`).
+
+``python -m wharfinger.api.storage check FILE`` checks a corpus of stored objects (:mod:`wharfinger.api.storagecheck`).
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from wharfinger.api import codec, kinds
+from google.protobuf.message import DecodeError
+
+from wharfinger.api import codec, kinds, storedjson
 from wharfinger.api.errors import InternalError
-from wharfinger.api.types import runtime
+from wharfinger.api.types import apiextensions, runtime
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -43,6 +48,8 @@ def wrap(api_version: str, kind: str, raw: bytes) -> bytes:
 
 def encode(message: Message) -> bytes:
     """Return the value that Kubernetes would store for an object."""
+    if isinstance(message, apiextensions.CustomResourceDefinition):
+        return storedjson.encode_definition(message)
     kind = kinds.of(message)
     return wrap(kind.api_version, kind.kind, codec.canonical_bytes(message))
 
@@ -53,21 +60,46 @@ def unwrap(value: bytes) -> tuple[str, str, bytes]:
         raise InternalError(f"a stored value starts with {value[:16]!r}, not with {PREFIX!r}")
     try:
         unknown = runtime.Unknown.FromString(value[4:])
-    except Exception as error:
+    except DecodeError as error:
         raise InternalError(f"a stored value has a broken envelope: {error}") from error
     return unknown.typeMeta.apiVersion, unknown.typeMeta.kind, unknown.raw
 
 
 def decode(value: bytes) -> Message:
     """Return the object that a stored value holds. Raises InternalError when it is broken or of an unknown kind."""
+    if value[:1] == b"{":
+        document = storedjson.decode_json(value)
+        if not _is_definition(document):
+            raise InternalError(f"a stored {document.get('kind')} is a custom resource, which has no message class")
+        return storedjson.decode_definition(document)
     api_version, name, raw = unwrap(value)
     kind = kinds.by_kind(api_version, name)
     if kind is None:
         raise InternalError(f"a stored value is a {name} of {api_version}, which the schema does not know")
     try:
         return kind.message.FromString(raw)
-    except Exception as error:
+    except DecodeError as error:
         raise InternalError(f"a stored {name} is broken: {error}") from error
+
+
+def _is_definition(document: dict[str, Any]) -> bool:
+    version = str(document.get("apiVersion"))
+    return document.get("kind") == "CustomResourceDefinition" and version.startswith(f"{storedjson.GROUP}/")
+
+
+def is_custom(value: bytes) -> bool:
+    """Whether a stored value is a custom resource, which is no message but JSON."""
+    return value[:1] == b"{" and not _is_definition(storedjson.decode_json(value))
+
+
+def encode_custom(resource: dict[str, Any]) -> bytes:
+    """Return the value that Kubernetes would store for a custom resource."""
+    return storedjson.encode_custom(resource)
+
+
+def decode_custom(value: bytes) -> dict[str, Any]:
+    """Return the custom resource that a stored value holds. Raises InternalError when it is no JSON object."""
+    return storedjson.decode_json(value)
 
 
 def with_resource_version(raw: bytes, revision: int) -> bytes:
@@ -79,3 +111,11 @@ def with_resource_version(raw: bytes, revision: int) -> bytes:
     version = str(revision).encode()
     size = len(version)
     return raw + bytes((10, size + 2, 50, size)) + version
+
+
+if __name__ == "__main__":
+    import sys
+
+    from wharfinger.api.storagecheck import main
+
+    sys.exit(main(sys.argv[1:]))
