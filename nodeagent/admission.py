@@ -13,8 +13,33 @@ from wharfinger.api import labels, pods
 from wharfinger.api.types import core
 
 
-def admit(pod: core.Pod, node: core.Node, others: Iterable[core.Pod]) -> Ending | None:
-    """Return why the node refuses the pod; None when it takes it. `others` are the pods that take up room already."""
+SAFE_SYSCTLS = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_wmem",
+    }
+)
+"""Kernel parameters that a pod may set in its own namespaces without harm to others (Kubernetes' safe set)."""
+
+
+def admit(
+    pod: core.Pod, node: core.Node, others: Iterable[core.Pod], *, allowed_sysctls: Iterable[str] = ()
+) -> Ending | None:
+    """Return why the node refuses the pod; None when it takes it.
+
+    `others` are the pods that take up room already; `allowed_sysctls` are names, or prefixes that end in ``*``, which
+    the node allows beyond the safe ones.
+    """
     spec = pod.spec
     system = spec.os.name if spec.HasField("os") else ""
     if system and system != "linux":
@@ -23,6 +48,9 @@ def admit(pod: core.Pod, node: core.Node, others: Iterable[core.Pod]) -> Ending 
     if wanted_os and wanted_os != node.metadata.labels.get("kubernetes.io/os"):
         message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
         return _refusal("PodOSSelectorNodeLabelDoesNotMatch", message)
+    unsafe = [one.name for one in spec.securityContext.sysctls if not _sysctl_allowed(one.name, allowed_sysctls)]
+    if unsafe:
+        return _refusal("SysctlForbidden", f'forbidden sysctl: "{unsafe[0]}" not allowlisted')
     counted = list(others)
     refusal = _resources(pod, node, counted)
     if refusal is None and not matches_node(pod, node):
@@ -40,6 +68,13 @@ def admit(pod: core.Pod, node: core.Node, others: Iterable[core.Pod]) -> Ending 
         message = f"Predicate TaintToleration failed: node(s) had taint {what} that it didn't tolerate"
         refusal = _refusal("TaintToleration", message)
     return refusal
+
+
+def _sysctl_allowed(name: str, allowed: Iterable[str]) -> bool:
+    name = name.replace("/", ".")
+    if name in SAFE_SYSCTLS:
+        return True
+    return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in allowed)
 
 
 def _refusal(reason: str, message: str) -> Ending:

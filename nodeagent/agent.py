@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,7 @@ class AgentSettings:
     root_dir: Path
     services: Mapping[str, str]
     pod_pids_limit: int = 0
+    allowed_sysctls: Sequence[str] = ()
     hollow: bool = False
     relist_seconds: float = 5.0
     look_seconds: float = 10.0
@@ -94,6 +95,7 @@ class NodeAgent:
             allocatable=allocatable(node, machine),
             services=settings.services,
             pod_pids_limit=settings.pod_pids_limit,
+            allowed_sysctls=settings.allowed_sysctls,
             files=not settings.hollow,
         )
         self.pods = PodManager(

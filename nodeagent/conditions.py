@@ -35,6 +35,7 @@ def fill(
         CONTAINERS_READY: containers,
         SCHEDULED: (True, "", ""),
     }
+    status.conditions.extend(condition for condition in pod.status.conditions if condition.type not in OWN)
     before = {condition.type: condition for condition in (*old.conditions, *pod.status.conditions)}
     for name in OWN:
         holds, reason, message = verdicts[name]
@@ -51,7 +52,6 @@ def fill(
             condition.lastTransitionTime.CopyFrom(known.lastTransitionTime)
         else:
             condition.lastTransitionTime.CopyFrom(meta.Time(seconds=int(now)))
-    status.conditions.extend(condition for condition in pod.status.conditions if condition.type not in OWN)
 
 
 def _initialized(status: core.PodStatus, pod: core.Pod, phase: str) -> Verdict:

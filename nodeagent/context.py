@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -44,6 +44,8 @@ class NodeContext:
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
     services: Mapping[str, str] = field(default_factory=dict)
     """Variables that every container gets."""
+    allowed_sysctls: Sequence[str] = ()
+    """Beyond the safe ones."""
     pod_pids_limit: int = 0
     """Processes and threads that a pod may have; 0: no limit of its own."""
     files: bool = True

@@ -163,6 +163,7 @@ def _agent(shared: Shared, options: Options, config: ClientConfig, machine: Mach
         root_dir=options.root_dir.absolute(),
         services=service_variables(config.server),
         pod_pids_limit=max(0, options.pod_max_pids),
+        allowed_sysctls=options.allowed_unsafe_sysctls,
         relist_seconds=options.relist_interval,
         look_seconds=options.node_status_update_frequency,
         full_seconds=options.node_status_report_frequency,

@@ -29,6 +29,7 @@ class Options:
     cgroup_parent: str
     max_pods: int
     pod_max_pids: int
+    allowed_unsafe_sysctls: list[str]
     capacity: dict[str, str]
     system_reserved: dict[str, str]
     cluster_dns: list[str]
@@ -78,6 +79,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     add("--cgroup-parent", "--cgroup-root", default="/wharfinger", help="cgroup below which pods live")
     add("--max-pods", type=int, default=110, help="pods that the node takes")
     add("--pod-max-pids", type=int, default=-1, help="processes that a pod may have; -1: no limit")
+    add("--allowed-unsafe-sysctls", type=_words, default=[], metavar="NAME,…", help="sysctls that pods may set besides")
     add("--node-capacity", dest="capacity", type=_amounts, default={}, metavar="cpu=N,…", help="report this capacity")
     add("--system-reserved", type=_amounts, default={}, metavar="cpu=N,…", help="amounts kept from pods")
     add("--cluster-dns", type=_words, default=[], metavar="IP,…", help="DNS servers of pods (default: the node's)")

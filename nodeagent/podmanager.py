@@ -109,7 +109,7 @@ class PodManager:
         ended = pod.status.phase in ("Failed", "Succeeded")
         if not adopted and not ended and not pod.metadata.HasField("deletionTimestamp"):
             others = [worker.pod for worker in self._workers.values() if worker.counts]
-            refusal = admission.admit(pod, self._node(), others)
+            refusal = admission.admit(pod, self._node(), others, allowed_sysctls=self._context.allowed_sysctls)
         if refusal is not None:
             log.info("pod refused", extra={"pod": pod_key(pod), "reason": refusal.reason, "why": refusal.message})
             self._context.events.event(

@@ -58,11 +58,16 @@ def restarts(pod: core.Pod, container: core.Container, record: ContainerRecord |
         return True
     if record.state is ContainerState.RUNNING:
         return False
+    return restarts_after(pod, container, record.exit_code, init=init)
+
+
+def restarts_after(pod: core.Pod, container: core.Container, exit_code: int, *, init: bool) -> bool:
+    """Whether a container that ended with `exit_code` is to be restarted."""
     for rule in container.restartPolicyRules:
         codes = rule.exitCodes
-        if (record.exit_code in codes.values) == (codes.operator == "In") and rule.action == "Restart":
+        if (exit_code in codes.values) == (codes.operator == "In") and rule.action == "Restart":
             return True
     policy = container.restartPolicy or pod.spec.restartPolicy or FOREVER
     if init and not is_sidecar(container):
-        return record.exit_code != 0 and policy != "Never"
-    return policy == FOREVER or (policy == "OnFailure" and record.exit_code != 0)
+        return exit_code != 0 and policy != "Never"
+    return policy == FOREVER or (policy == "OnFailure" and exit_code != 0)

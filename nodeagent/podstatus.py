@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nodeagent import conditions
 from nodeagent.memory import PodMemory, Stage
-from nodeagent.podspec import is_deleting, is_sidecar, restarts
+from nodeagent.podspec import is_deleting, is_sidecar, restarts, restarts_after
 from nodeagent.resources import pod_resources
 from nodeagent.runtime import ContainerRecord, ContainerState, PodRecord
 from nodeagent.termination import termination_message
@@ -150,7 +150,7 @@ class _View:
         _resources(status, container)
         previous = next((record for record in history[1:] if record.state is ContainerState.EXITED), None)
         if previous is not None:
-            self._terminated(status.lastState, previous)
+            self._terminated(status.lastState, previous, old)
         elif old is not None and old.containerID == ident:
             status.lastState.CopyFrom(old.lastState)
         elif old is not None and old.state.HasField("terminated"):
@@ -166,7 +166,7 @@ class _View:
                 ready = self._memory.ready.get(newest.id, not container.HasField("readinessProbe"))
                 status.ready = started and ready
         elif newest.state is ContainerState.EXITED:
-            self._terminated(status.state, newest)
+            self._terminated(status.state, newest, old)
             status.ready = init and not is_sidecar(container) and newest.exit_code == 0
         else:
             status.state.waiting.reason = self._default_reason
@@ -205,7 +205,13 @@ class _View:
         if waiting.message:
             status.state.waiting.message = waiting.message
 
-    def _terminated(self, state: core.ContainerState, record: ContainerRecord) -> None:
+    def _terminated(
+        self, state: core.ContainerState, record: ContainerRecord, old: core.ContainerStatus | None
+    ) -> None:
+        for known in (old.state.terminated, old.lastState.terminated) if old is not None else ():
+            if known.containerID == self._id(record):
+                state.terminated.CopyFrom(known)  # its message may be gone from the node by now
+                return
         ended = state.terminated
         ended.exitCode = record.exit_code
         ended.reason = record.reason or ("Completed" if record.exit_code == 0 else "Error")
@@ -242,45 +248,38 @@ def _mounts(status: core.ContainerStatus, container: core.Container) -> None:
 
 def _phase(pod: core.Pod, status: core.PodStatus, *, ended: bool) -> str:
     """Return the phase that the containers make; `ended`: nothing runs and nothing will."""
-    never = pod.spec.restartPolicy == "Never"
-    pending = failed = 0
+    pending = sidecars_pending = failed = 0
     for container, init in zip(pod.spec.initContainers, status.initContainerStatuses, strict=True):
         state = init.state
         if is_sidecar(container):
-            pending += state.HasField("waiting") and not init.lastState.HasField("terminated")
-            pending += state.HasField("running") and not init.started
-        elif state.HasField("terminated"):
-            failed += state.terminated.exitCode != 0
-        elif state.HasField("waiting") and init.lastState.HasField("terminated"):
-            failed += init.lastState.terminated.exitCode != 0
+            sidecars_pending += state.HasField("waiting") and not init.lastState.HasField("terminated")
+            sidecars_pending += state.HasField("running") and not init.started
+        elif not state.HasField("terminated"):
             pending += 1
-        else:
-            pending += 1
-    running = waiting = stopped = succeeded = 0
-    for main in status.containerStatuses:
+        elif state.terminated.exitCode != 0:
+            pending += restarts_after(pod, container, state.terminated.exitCode, init=True)
+            failed += not restarts_after(pod, container, state.terminated.exitCode, init=True)
+    running = waiting = stopped = succeeded = again = 0
+    for container, main in zip(pod.spec.containers, status.containerStatuses, strict=True):
         if main.state.HasField("running"):
             running += 1
         elif main.state.HasField("terminated"):
             stopped += 1
             succeeded += main.state.terminated.exitCode == 0
+            again += restarts_after(pod, container, main.state.terminated.exitCode, init=False)
         elif main.lastState.HasField("terminated"):
             stopped += 1
+            again += 1
         else:
             waiting += 1
-    if failed and never:
+    if failed:
         return "Failed"
-    if (pending or failed) and not (running or stopped):
-        return "Pending"
-    if waiting:
+    if pending or (sidecars_pending and not running and not stopped) or waiting:
         return "Pending"
     sidecars = any(init.state.HasField("running") for init in status.initContainerStatuses)
-    if running or (stopped and sidecars and not ended):
+    if running or (not ended and (again or sidecars)):
         return "Running"
-    if stopped:
-        if stopped == succeeded and (ended or pod.spec.restartPolicy in ("Never", "OnFailure")):
-            return "Succeeded"
-        return "Failed" if ended or never else "Running"
-    return "Pending"
+    return "Succeeded" if stopped == succeeded else "Failed"
 
 
 def _give_up_waiting(pod: core.Pod, status: core.PodStatus) -> None:

@@ -202,6 +202,8 @@ class PodWorker:
     async def _reset(self, record: PodRecord, why: str) -> None:
         """End all that runs in the pod, so that it can begin anew."""
         log.info("pod is set up anew", extra={"pod": pod_key(self._pod), "reason": why})
+        text = "Pod sandbox changed, it will be killed and re-created."
+        self._context.events.event(self._pod, "Normal", "SandboxChanged", text)
         running = record.running
         for container in running:
             message = f"Stopping container {container.name}"
@@ -239,21 +241,20 @@ class PodWorker:
         for start in plan.start:
             if self._stop.is_set():
                 break
-            newest = record.latest(start.container.name)
-            if newest is not None and newest.state is ContainerState.EXITED:
-                memory.backoff.attempt(
-                    lifecycle.backoff_key(start.container), failed_at=newest.finished_at / 1e9, now=now
-                )
+            created = True
             try:
                 await self._starter.container(self._pod, start, sandbox, ready, memory.status, self._stop)
                 memory.waiting.pop(start.container.name, None)
-                self._dirty = True
             except NotStarted as error:
                 memory.waiting[start.container.name] = Waiting(error.reason, error.message)
-                if error.created:
-                    self._dirty = True
-                else:
+                created = error.created
+                if not created:
                     wake = min(wake, error.retry_at) if wake is not None else error.retry_at
+            newest = record.latest(start.container.name)
+            if created and newest is not None and newest.state is ContainerState.EXITED:
+                key = lifecycle.backoff_key(start.container)
+                memory.backoff.attempt(key, failed_at=newest.finished_at / 1e9, now=now)
+            self._dirty = self._dirty or created
         if self._stop.is_set():
             self._dirty = True
         elif not self._dirty:
@@ -286,6 +287,9 @@ class PodWorker:
             self._dirty = True
         if plan.done:
             self.memory.stage = Stage.TERMINATED
+            if not self._gone and not self._frozen:  # now, while the containers' last words are still on the node
+                now = context.clock()
+                self.memory.status = podstatus.compute(self._pod, record, self.memory, context.view, now)
             self._dirty = True
         return None
 

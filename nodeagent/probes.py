@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 KINDS = ("startup", "readiness", "liveness")
 MAX_OUTPUT = 10_240
+FIRST_SECONDS = 0.5
+"""What a container has at least before it is probed for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,9 @@ class Prober:
         spec: core.Probe = getattr(target.container, f"{kind}Probe")
         memory, clock = self._memory, self._context.clock
         period = spec.periodSeconds or 10
-        due = target.started_at + spec.initialDelaySeconds
-        if spec.initialDelaySeconds:
-            await asyncio.sleep(max(0.0, due - clock()))
+        due = target.started_at + max(spec.initialDelaySeconds, FIRST_SECONDS)
+        if clock() < due:
+            await asyncio.sleep(due - clock())
         elif clock() - target.started_at > period:
             await asyncio.sleep(random.random() * period)  # adopted after a restart: not all at once
         row, last = 0, None
@@ -159,9 +161,19 @@ class Prober:
             return None
         except TimeoutError:
             return False, f"no answer within {timeout:g}s"
-        except (RuntimeFailure, OSError, ValueError) as error:
+        except RuntimeFailure as error:
+            return (False, str(error)) if await self._still_runs(target) else None
+        except (OSError, ValueError) as error:
             return False, str(error)
         return False, "this kind of probe is not supported by this node agent"
+
+    async def _still_runs(self, target: _Target) -> bool:
+        """Whether a failed command says something about the container, and not only that it has just ended."""
+        try:
+            record = await self._context.runtime.inspect(target.pod.metadata.uid)
+        except RuntimeFailure:
+            return False
+        return any(one.id == target.container_id for one in record.running)
 
 
 def _has_startup(target: _Target) -> bool:

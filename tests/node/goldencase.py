@@ -215,7 +215,10 @@ class Player:
                     continue
                 self.outcome.logs[pod.metadata.name, container.name] = data.decode()
         for name in list(self._pods):
-            await self._delete(name)
+            try:
+                await self._delete(name)
+            except errors.NotFoundError:
+                continue  # the case's own deletion was only on its way to us
         for name in list(self._pods):
             await self._wait_gone(name)
 
@@ -247,6 +250,22 @@ class Player:
         await self._client.resource(core.Pod).patch(
             "p", namespace=self._namespace, patch={"spec": {"activeDeadlineSeconds": int(seconds)}}, patch_type="merge"
         )
+
+    async def _get(self, port: str, path: str) -> None:
+        reader, writer = await asyncio.open_connection(self._runtime.node_ip, int(port))
+        writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        self.outcome.outputs.append((await reader.read()).decode())
+        writer.close()
+
+    async def _patch_labels(self) -> None:
+        patch = {"metadata": {"labels": {"app": "y"}, "annotations": {"note": "changed"}}}
+        await self._client.resource(core.Pod).patch("p", namespace=self._namespace, patch=patch, patch_type="merge")
+
+    async def _open_gate(self, gate: str) -> None:
+        pod = core.Pod()
+        pod.CopyFrom(self._pods["p"])
+        pod.status.conditions.add(type=gate, status="True")
+        await self._client.resource(core.Pod).update_status(pod)
 
     async def _patch_image(self, image: str) -> None:
         image = image.replace("<hostIP>", "127.0.0.1")
@@ -293,6 +312,9 @@ class Player:
         (r"patch activeDeadlineSeconds (\d+)", _deadline),
         (r"sample cgroup of (\S+)/(\S+)", _sample),
         (r"patch the image to (\S+)", _patch_image),
+        (r"patch labels and annotations", _patch_labels),
+        (r"patch status: condition (\S+) True", _open_gate),
+        (r"GET http://<hostIP>:(\d+)(\S+) from the node", _get),
         (r"run in (\S+)/(\S+): (.+)", _run_in),
     ]
 
@@ -352,6 +374,8 @@ def reached(status: core.PodStatus, what: str) -> bool:
         return sum(one.restartCount for one in containers) >= int(match.group(1))
     if match := re.fullmatch(r"(\w+) waits in (\w+)", what):
         return any(one.name == match.group(1) and one.state.waiting.reason == match.group(2) for one in containers)
+    if match := re.fullmatch(r"(\w+) waits", what):
+        return any(one.name == match.group(1) and one.state.waiting.message for one in containers)
     if match := re.fullmatch(r"(\w+) (?:runs|again)", what):
         again = what.endswith("again")
         if match.group(1) == "running":
@@ -360,7 +384,11 @@ def reached(status: core.PodStatus, what: str) -> bool:
             one.name == match.group(1) and one.state.HasField("running") and (one.restartCount > 0 or not again)
             for one in containers
         )
-    if what in ("restarted once", "restarted once and running"):
+    if what == "restarted once":
+        return any(one.restartCount > 0 for one in containers)
+    if what.startswith("running or "):
+        return any(one.state.HasField("running") for one in containers)
+    if what == "restarted once and running":
         return any(one.restartCount > 0 and one.state.HasField("running") for one in containers)
     if what == "Failed or running":
         return status.phase in ("Failed", "Running")
