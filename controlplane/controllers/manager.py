@@ -18,6 +18,7 @@ from collections.abc import Callable
 from controlplane.controllers import metrics
 from controlplane.controllers.context import Context, Controller, SharedInformers
 from controlplane.controllers.deployment import DeploymentController
+from controlplane.controllers.disruption import DisruptionController
 from controlplane.controllers.garbage_collector import GarbageCollector
 from controlplane.controllers.namespace import NamespaceController
 from controlplane.controllers.node_lifecycle import NodeLifecycleController
@@ -38,6 +39,7 @@ FACTORIES: tuple[Callable[[Context], Controller], ...] = (
     TaintEvictionController,
     ReplicaSetController,
     DeploymentController,
+    DisruptionController,
     NamespaceController,
     PodGarbageCollector,
     GarbageCollector,

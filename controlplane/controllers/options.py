@@ -14,6 +14,7 @@ CONTROLLERS = (
     "taint-eviction",
     "replicaset",
     "deployment",
+    "disruption",
     "garbage-collector",
     "namespace",
     "pod-garbage-collector",
