@@ -104,7 +104,7 @@ def apply_csi_driver(driver: storage.CSIDriver) -> None:
     if not spec.HasField("attachRequired"):
         spec.attachRequired = True
     for field in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):
-        if not spec.HasField(field):  # type: ignore[arg-type]
+        if not spec.HasField(field):
             setattr(spec, field, False)
     if not spec.HasField("fsGroupPolicy"):
         spec.fsGroupPolicy = "ReadWriteOnceWithFSType"

@@ -32,10 +32,11 @@ def apply_binding(binding: rbac.RoleBinding | rbac.ClusterRoleBinding) -> None:
 def apply_network_policy(policy: networking.NetworkPolicy) -> None:
     """Fill in a network policy."""
     spec = policy.spec
-    for rule in (*spec.ingress, *spec.egress):
-        for port in rule.ports:
-            if not port.HasField("protocol"):
-                port.protocol = "TCP"
+    ports = [port for rule in spec.ingress for port in rule.ports]
+    ports += [port for rule in spec.egress for port in rule.ports]
+    for port in ports:
+        if not port.HasField("protocol"):
+            port.protocol = "TCP"
     if not spec.policyTypes:
         spec.policyTypes.append("Ingress")
         if spec.egress:
@@ -121,7 +122,7 @@ def _apply_match_resources(match: admissionregistration.MatchResources) -> None:
     if not match.HasField("matchPolicy"):
         match.matchPolicy = "Equivalent"
     for field in ("namespaceSelector", "objectSelector"):
-        if not match.HasField(field):  # type: ignore[arg-type]
+        if not match.HasField(field):
             getattr(match, field).SetInParent()
     for named in (*match.resourceRules, *match.excludeResourceRules):
         _apply_scope(named.ruleWithOperations.rule)
@@ -158,7 +159,7 @@ def apply_priority_level(level: flowcontrol.PriorityLevelConfiguration) -> None:
     spec = level.spec
     if spec.HasField("exempt"):
         for field in ("nominalConcurrencyShares", "lendablePercent"):
-            if not spec.exempt.HasField(field):  # type: ignore[arg-type]
+            if not spec.exempt.HasField(field):
                 setattr(spec.exempt, field, 0)
     if spec.HasField("limited"):
         limited = spec.limited

@@ -277,7 +277,7 @@ def apply_rbd(source: core.RBDVolumeSource | core.RBDPersistentVolumeSource) -> 
 def apply_azure_disk(source: core.AzureDiskVolumeSource) -> None:
     """Fill in an Azure disk."""
     for field, value in (("cachingMode", "ReadWrite"), ("kind", "Shared"), ("fsType", "ext4"), ("readOnly", False)):
-        if not source.HasField(field):  # type: ignore[arg-type]
+        if not source.HasField(field):
             setattr(source, field, value)
 
 

@@ -42,7 +42,7 @@ def _validate_spec(spec: autoscaling.HorizontalPodAutoscalerSpec, errors: Errors
     _validate_metrics(spec, errors)
     if spec.HasField("behavior"):
         for field in ("scaleUp", "scaleDown"):
-            if spec.behavior.HasField(field):  # type: ignore[arg-type]
+            if spec.behavior.HasField(field):
                 _validate_rules(getattr(spec.behavior, field), errors, f"spec.behavior.{field}")
 
 
@@ -71,9 +71,9 @@ def _validate_metrics(spec: autoscaling.HorizontalPodAutoscalerSpec, errors: Err
     path = "spec.metrics"
     for index, metric in enumerate(spec.metrics):
         _validate_metric(metric, errors, f"{path}[{index}]")
-    if spec.HasField("minReplicas") and not spec.minReplicas:
-        if not any(metric.type in ("Object", "External") for metric in spec.metrics):
-            errors.forbidden(path, "must specify at least one Object or External metric to scale to zero replicas")
+    to_zero = spec.HasField("minReplicas") and not spec.minReplicas
+    if to_zero and not any(metric.type in ("Object", "External") for metric in spec.metrics):
+        errors.forbidden(path, "must specify at least one Object or External metric to scale to zero replicas")
 
 
 def _validate_metric(metric: autoscaling.MetricSpec, errors: Errors, path: str) -> None:
@@ -82,7 +82,7 @@ def _validate_metric(metric: autoscaling.MetricSpec, errors: Errors, path: str) 
         errors.required(f"{path}.type", "must specify a metric source type")
     if kind not in _SOURCES:
         errors.not_supported(f"{path}.type", kind, sorted(_SOURCES))
-    present = [field for field, _ in _SOURCES.values() if metric.HasField(field)]  # type: ignore[arg-type]
+    present = [field for field, _ in _SOURCES.values() if metric.HasField(field)]
     if present:
         first = present[0]
         rule = next(rule for field, rule in _SOURCES.values() if field == first)
@@ -113,7 +113,7 @@ def _validate_target(target: autoscaling.MetricTarget, errors: Errors, path: str
         errors.required(f"{path}.type", "must specify a metric target type")
     one_of(errors, f"{path}.type", target.type, _TARGET_TYPES)
     for field in ("value", "averageValue"):
-        if target.HasField(field):  # type: ignore[arg-type]
+        if target.HasField(field):
             _positive(getattr(target, field), errors, f"{path}.{field}")
     if target.HasField("averageUtilization") and target.averageUtilization < 1:
         errors.invalid(f"{path}.averageUtilization", target.averageUtilization, "must be greater than 0")

@@ -24,7 +24,7 @@ def _create(budget: policy.PodDisruptionBudget, errors: Errors) -> None:
     if spec.HasField("minAvailable") and spec.HasField("maxUnavailable"):
         errors.invalid("spec", "", "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
-        if spec.HasField(field):  # type: ignore[arg-type]
+        if spec.HasField(field):
             positive_int_or_percent(getattr(spec, field), errors, f"spec.{field}")
             at_most_100_percent(getattr(spec, field), errors, f"spec.{field}")
     if spec.HasField("selector"):

@@ -98,7 +98,7 @@ def validate_init_containers(
             _validate_hooks(container, context, errors, at)
             continue
         for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
-            if container.HasField(field):  # type: ignore[arg-type]
+            if container.HasField(field):
                 errors.forbidden(f"{at}.{field}", _NOT_FOR_INIT)
 
 

@@ -152,7 +152,7 @@ def validate_sources(sources: Iterable[core.EnvFromSource], errors: Errors, path
             errors.complaints(f"{at}.prefix", source.prefix, names.environment_name(source.prefix))
         count = 0
         for field in ("configMapRef", "secretRef"):
-            if source.HasField(field):  # type: ignore[arg-type]
+            if source.HasField(field):
                 count += 1
                 name = getattr(source, field).localObjectReference.name
                 if not name:

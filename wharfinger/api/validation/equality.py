@@ -21,13 +21,14 @@ Compare = Callable[[Any, Any], bool]
 
 def semantic_equal(one: Message, other: Message) -> bool:
     """Whether two messages of one class mean the same."""
-    return one == other or _comparison(one.DESCRIPTOR)(one, other)
+    return one == other or _comparison(one)(one, other)
 
 
 _COMPARISONS: dict[str, Compare] = {}
 
 
-def _comparison(descriptor: Descriptor) -> Compare:
+def _comparison(message: Message) -> Compare:
+    descriptor: Any = message.DESCRIPTOR
     found = _COMPARISONS.get(descriptor.full_name)
     if found is None:
         found = _COMPARISONS[descriptor.full_name] = _compile(descriptor)
@@ -73,7 +74,8 @@ def _field(field: FieldDescriptor) -> Compare:
             return all(semantic_equal(a, b) for a, b in zip(first, second, strict=True))
 
         return lists
-    pointer = field.GetOptions().Extensions[options_pb2.field].pointer
+    options: Any = field.GetOptions()
+    pointer = bool(options.Extensions[options_pb2.field].pointer)
 
     def plain(one: Any, other: Any) -> bool:
         if pointer and one.HasField(name) != other.HasField(name):

@@ -5,10 +5,13 @@ Rules: "Configure Liveness, Readiness and Startup Probes" and "Container Lifecyc
 
 from __future__ import annotations
 
+from typing import Any
+
 from wharfinger.api.types import core
 from wharfinger.api.validation import names
 from wharfinger.api.validation.common import nonnegative, port_or_name
 from wharfinger.api.validation.errors import Errors
+from wharfinger.proto import options_pb2
 
 SIGNALS_WINDOWS = ("SIGKILL", "SIGTERM")
 
@@ -35,9 +38,7 @@ def _validate_signal(signal: str, errors: Errors, path: str, os: str) -> None:
 
 
 def _signals() -> tuple[str, ...]:
-    from wharfinger.proto import options_pb2
-
-    options = core.Lifecycle.DESCRIPTOR.fields_by_name["stopSignal"].GetOptions()
+    options: Any = core.Lifecycle.DESCRIPTOR.fields_by_name["stopSignal"].GetOptions()
     return tuple(options.Extensions[options_pb2.field].enum)
 
 
@@ -79,7 +80,7 @@ def _validate_handler(
     handler: core.ProbeHandler | core.LifecycleHandler, errors: Errors, path: str, grace_period: int | None
 ) -> None:
     fields = handler.DESCRIPTOR.fields_by_name
-    present = [kind for kind in _KINDS if kind in fields and handler.HasField(kind)]  # type: ignore[arg-type]
+    present = [kind for kind in _KINDS if kind in fields and handler.HasField(kind)]
     if not present:
         errors.required(path, "must specify a handler type")
         return

@@ -27,6 +27,9 @@ _INDEXES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
 
 def _create(job: batch.Job, errors: Errors) -> None:
     metadata.validate_kind(job.metadata, errors, namespaced=True, name=names.dns1123_subdomain)
+    if dict(job.metadata.labels) == dict(job.spec.template.metadata.labels):
+        # A job without labels of its own shows its template's; mistakes in those are reported there.
+        errors[:] = [error for error in errors if error.field != "metadata.labels"]
     _validate_generated_selector(job, errors)
     _validate_spec(job.spec, errors)
     spec = job.spec
@@ -88,7 +91,7 @@ def _validate_body(spec: batch.JobSpec, errors: Errors, path: str) -> None:
             _validate_indexed(spec, errors, path)
     if spec.completionMode != "Indexed":
         for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
-            if spec.HasField(field):  # type: ignore[arg-type]
+            if spec.HasField(field):
                 errors.invalid(f"{path}.{field}", getattr(spec, field), "requires indexed completion mode")
     if spec.HasField("podFailurePolicy"):
         _validate_failure_policy(spec, errors, f"{path}.podFailurePolicy")
@@ -241,7 +244,7 @@ def _update(job: batch.Job, old: batch.Job, errors: Errors) -> None:
     if not semantic_equal(_comparable_template(job, old), was.template):
         errors.invalid("spec.template", "changed", metadata.IMMUTABLE)
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
-        if spec.HasField(field) != was.HasField(field) or getattr(spec, field) != getattr(was, field):  # type: ignore[arg-type]
+        if spec.HasField(field) != was.HasField(field) or getattr(spec, field) != getattr(was, field):
             metadata.immutable(errors, f"spec.{field}", True, False)
 
 
@@ -267,7 +270,7 @@ def _comparable_template(job: batch.Job, old: batch.Job) -> core.PodTemplateSpec
     spec.nodeSelector.clear()
     spec.nodeSelector.update(before.nodeSelector)
     for field in ("tolerations", "schedulingGates"):
-        spec.ClearField(field)  # type: ignore[arg-type]
+        spec.ClearField(field)
         getattr(spec, field).extend(getattr(before, field))
     if before.affinity.HasField("nodeAffinity"):
         spec.affinity.nodeAffinity.CopyFrom(before.affinity.nodeAffinity)

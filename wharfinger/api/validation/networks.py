@@ -212,7 +212,7 @@ def _validate_peers(peers: Sequence[networking.NetworkPolicyPeer], errors: Error
         at = f"{path}[{index}]"
         count = 0
         for field in ("podSelector", "namespaceSelector"):
-            if peer.HasField(field):  # type: ignore[arg-type]
+            if peer.HasField(field):
                 count += 1
                 label_selector(getattr(peer, field), errors, f"{at}.{field}")
         if peer.HasField("ipBlock"):

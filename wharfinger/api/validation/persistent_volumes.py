@@ -70,9 +70,9 @@ def _create_volume(volume: core.PersistentVolume, errors: Errors) -> None:
         else:
             errors.required("spec.nodeAffinity.required", "must specify required node constraints")
     _validate_source(volume, errors)
-    if policy == "Recycle" and spec.persistentVolumeSource.HasField("hostPath"):
-        if posixpath.normpath(spec.persistentVolumeSource.hostPath.path) == "/":
-            errors.forbidden("spec.persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")
+    host = spec.persistentVolumeSource
+    if policy == "Recycle" and host.HasField("hostPath") and posixpath.normpath(host.hostPath.path) == "/":
+        errors.forbidden("spec.persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")
     if spec.storageClassName:
         errors.complaints(
             "spec.storageClassName", spec.storageClassName, names.dns1123_subdomain(spec.storageClassName)
@@ -91,11 +91,11 @@ def _validate_source(volume: core.PersistentVolume, errors: Errors) -> None:
     validate_one_source(source, _SOURCES, errors, "spec", uncounted=frozenset({"flexVolume"}))
     if source.HasField("local") and source.local.path and not volume.spec.HasField("nodeAffinity"):
         errors.required("spec.nodeAffinity", "Local volume requires node affinity")
-    if source.HasField("iscsi") and source.iscsi.HasField("initiatorName"):
-        if len(f"{volume.metadata.name}:{source.iscsi.targetPortal}") > 64:
-            errors.invalid(
-                "spec.iscsi.targetportal", source.iscsi.targetPortal, "with the name it must be under 64 characters"
-            )
+    named = source.HasField("iscsi") and source.iscsi.HasField("initiatorName")
+    if named and len(f"{volume.metadata.name}:{source.iscsi.targetPortal}") > 64:
+        errors.invalid(
+            "spec.iscsi.targetportal", source.iscsi.targetPortal, "with the name it must be under 64 characters"
+        )
 
 
 def _glusterfs(source: core.GlusterfsPersistentVolumeSource, errors: Errors, path: str) -> None:
@@ -141,7 +141,7 @@ def _csi(source: core.CSIPersistentVolumeSource, errors: Errors, path: str) -> N
     for field in (
         "controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef",
     ):  # fmt: skip
-        if source.HasField(field):  # type: ignore[arg-type]
+        if source.HasField(field):
             secret = getattr(source, field)
             required_name(errors, f"{path}.{field}.name", secret.name, names.dns1123_subdomain)
             required_name(errors, f"{path}.{field}.namespace", secret.namespace, names.dns1123_label)
@@ -178,9 +178,8 @@ def _update_volume(volume: core.PersistentVolume, old: core.PersistentVolume, er
     source = core.PersistentVolumeSource()
     source.CopyFrom(volume.spec.persistentVolumeSource)
     before = old.spec.persistentVolumeSource
-    if before.HasField("csi") and not before.csi.HasField("controllerExpandSecretRef"):
-        if source.HasField("csi"):
-            source.csi.ClearField("controllerExpandSecretRef")
+    if before.HasField("csi") and not before.csi.HasField("controllerExpandSecretRef") and source.HasField("csi"):
+        source.csi.ClearField("controllerExpandSecretRef")
     if not semantic_equal(source, before):
         errors.forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
     if volume.spec.volumeMode != old.spec.volumeMode:
@@ -293,7 +292,7 @@ def _create_driver(driver: storage.CSIDriver, errors: Errors) -> None:
     csi_driver_name(driver.metadata.name, errors, "name")
     spec = driver.spec
     for field in ("attachRequired", "podInfoOnMount", "storageCapacity", "seLinuxMount"):
-        if not spec.HasField(field):  # type: ignore[arg-type]
+        if not spec.HasField(field):
             errors.required(f"spec.{field}")
     if spec.HasField("fsGroupPolicy"):
         one_of(
@@ -385,7 +384,7 @@ def _create_capacity(capacity: storage.CSIStorageCapacity, errors: Errors) -> No
     if capacity.HasField("nodeTopology"):
         label_selector(capacity.nodeTopology, errors, "nodeTopology")
     for field in ("capacity", "maximumVolumeSize"):
-        if capacity.HasField(field):  # type: ignore[arg-type]
+        if capacity.HasField(field):
             basic_quantity(getattr(capacity, field), errors, field)
 
 

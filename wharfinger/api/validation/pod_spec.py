@@ -187,7 +187,7 @@ def _validate_claims(claims: Sequence[core.PodResourceClaim], errors: Errors, pa
         if not by_name and not by_template:
             errors.invalid(at, name, "must specify one of: resourceClaimName, resourceClaimTemplateName")
         for field in ("resourceClaimName", "resourceClaimTemplateName"):
-            if claim.HasField(field):  # type: ignore[arg-type]
+            if claim.HasField(field):
                 value = getattr(claim, field)
                 errors.complaints(f"{at}.{field}", value, names.dns1123_subdomain(value))
     return frozenset(seen)

@@ -133,7 +133,7 @@ def _undo_allowed_changes(spec: core.PodSpec, was: core.PodSpec, errors: Errors)
             container.image = before.image
     _restore(spec, was, "activeDeadlineSeconds")
     for field in ("schedulingGates", "tolerations"):
-        spec.ClearField(field)  # type: ignore[arg-type]
+        spec.ClearField(field)
         getattr(spec, field).extend(getattr(was, field))
     if was.terminationGracePeriodSeconds < 0 and spec.terminationGracePeriodSeconds == 1:
         _restore(spec, was, "terminationGracePeriodSeconds")
@@ -159,10 +159,10 @@ def _undo_allowed_changes(spec: core.PodSpec, was: core.PodSpec, errors: Errors)
 
 
 def _restore(spec: core.PodSpec, was: core.PodSpec, field: str) -> None:
-    if was.HasField(field):  # type: ignore[arg-type]
+    if was.HasField(field):
         setattr(spec, field, getattr(was, field))
     else:
-        spec.ClearField(field)  # type: ignore[arg-type]
+        spec.ClearField(field)
 
 
 def _validate_node_affinity(new: core.NodeAffinity, old: core.NodeAffinity, errors: Errors, path: str) -> None:

@@ -121,7 +121,12 @@ def _limits(item: core.LimitRangeItem, errors: Errors, path: str) -> None:
     judge: Callable[[str], names.Complaints] = (
         resources.container_resource_name if item.type in ("Pod", "Container") else resources.resource_name
     )
-    fields = {"max": item.max, "min": item.min, "default": item.default, "defaultRequest": item.defaultRequest}
+    fields: dict[str, resources.ResourceList] = {
+        "max": item.max,
+        "min": item.min,
+        "default": item.default,
+        "defaultRequest": item.defaultRequest,
+    }
     for field in ("max", "min"):
         _names(fields[field], judge, errors, f"{path}.{field}")
     for field in ("default", "defaultRequest"):
@@ -178,9 +183,9 @@ def _order(
         if least is not None and most is not None and ratio.nanos * least.nanos > most.nanos * quantity.NANO:
             errors.invalid(at, str(ratio), f"is greater than max/min of {most}/{least}")
     default, request = values.get("default"), values.get("defaultRequest")
-    if not resources.is_overcommit_allowed(name) and default is not None and request is not None:
-        if default != request:
-            errors.invalid(f"{path}.defaultRequest[{name}]", str(request), f"must equal the default value {default}")
+    rigid = not resources.is_overcommit_allowed(name)
+    if rigid and default is not None and request is not None and default != request:
+        errors.invalid(f"{path}.defaultRequest[{name}]", str(request), f"must equal the default value {default}")
 
 
 def _update_range(limits: core.LimitRange, old: core.LimitRange, errors: Errors) -> None:

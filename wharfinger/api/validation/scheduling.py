@@ -105,7 +105,7 @@ def _validate_pod_affinity(affinity: core.PodAffinity | core.PodAntiAffinity, er
 
 def _validate_pod_term(term: core.PodAffinityTerm, errors: Errors, path: str) -> None:
     for field in ("labelSelector", "namespaceSelector"):
-        if term.HasField(field):  # type: ignore[arg-type]
+        if term.HasField(field):
             label_selector(getattr(term, field), errors, f"{path}.{field}")
     for namespace in term.namespaces:
         errors.complaints(f"{path}.namespace", namespace, names.dns1123_label(namespace))
@@ -205,7 +205,7 @@ def validate_topology_spread(constraints: Sequence[core.TopologySpreadConstraint
             if action != "DoNotSchedule":
                 errors.invalid(f"{at}.minDomains", constraint.minDomains, "needs whenUnsatisfiable=DoNotSchedule")
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            if constraint.HasField(field):  # type: ignore[arg-type]
+            if constraint.HasField(field):
                 one_of(errors, f"{at}.{field}", getattr(constraint, field), ("Honor", "Ignore"))
         _validate_spread_keys(constraint, errors, f"{at}.matchLabelKeys")
         if constraint.HasField("labelSelector"):

@@ -42,7 +42,7 @@ def each_container(spec: core.PodSpec, path: str) -> Iterator[tuple[core.Contain
 def validate_container(context: core.SecurityContext, errors: Errors, path: str, *, host_users: bool) -> None:
     """Judge the security context of a container; `host_users`: the pod runs in the node's user namespace."""
     for field in ("runAsUser", "runAsGroup"):
-        if context.HasField(field):  # type: ignore[arg-type]
+        if context.HasField(field):
             value = getattr(context, field)
             errors.complaints(f"{path}.{field}", value, names.user_id(value))
     if context.HasField("procMount"):
@@ -65,7 +65,7 @@ def validate_container(context: core.SecurityContext, errors: Errors, path: str,
 def validate_pod(context: core.PodSecurityContext, spec: core.PodSpec, errors: Errors, path: str) -> None:
     """Judge the security context of a pod or pod template."""
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
-        if context.HasField(field):  # type: ignore[arg-type]
+        if context.HasField(field):
             value = getattr(context, field)
             errors.complaints(f"{path}.{field}", value, names.user_id(value))
     for index, group in enumerate(context.supplementalGroups):
@@ -243,4 +243,4 @@ def validate_windows(spec: core.PodSpec, errors: Errors, path: str) -> None:
             continue
         own = container.securityContext
         for field in _LINUX_CONTAINER:
-            forbid(own.HasField(field), f"{where}.securityContext.{field}")  # type: ignore[arg-type]
+            forbid(own.HasField(field), f"{where}.securityContext.{field}")

@@ -13,6 +13,7 @@ from wharfinger.api.validation import (
     certificates,
     claims,
     config,
+    definitions,
     endpoints,
     jobs,
     leases,
@@ -32,8 +33,8 @@ from wharfinger.api.validation import events as event_rules
 from wharfinger.api.validation.registry import Rules
 
 _MODULES: tuple[Any, ...] = (
-    autoscalers, budgets, certificates, claims, config, endpoints, event_rules, jobs, leases, namespaces, networks,
-    nodes, persistent_volumes, pods, priority_classes, quotas, roles, runtime_classes, services, workloads,
+    autoscalers, budgets, certificates, claims, config, definitions, endpoints, event_rules, jobs, leases, namespaces,
+    networks, nodes, persistent_volumes, pods, priority_classes, quotas, roles, runtime_classes, services, workloads,
 )  # fmt: skip
 
 UNCHECKED_METADATA: frozenset[type[Message]] = frozenset({core.Event, policy.PodDisruptionBudget})

@@ -181,7 +181,7 @@ def _projected(source: core.ProjectedVolumeSource, errors: Errors, path: str) ->
         at = f"{path}.sources[{index}]"
         count = 0
         for kind in ("secret", "configMap"):
-            if projection.HasField(kind):  # type: ignore[arg-type]
+            if projection.HasField(kind):
                 count += 1
                 part = getattr(projection, kind)
                 name = part.localObjectReference.name

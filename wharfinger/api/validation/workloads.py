@@ -278,8 +278,8 @@ def _update_stateful_set(workload: apps.StatefulSet, old: apps.StatefulSet, erro
         "replicas", "template", "updateStrategy", "minReadySeconds", "ordinals", "revisionHistoryLimit",
         "persistentVolumeClaimRetentionPolicy",
     ):  # fmt: skip
-        spec.ClearField(field)  # type: ignore[arg-type]
-        if old.spec.HasField(field):  # type: ignore[arg-type]
+        spec.ClearField(field)
+        if old.spec.HasField(field):
             value = getattr(old.spec, field)
             if isinstance(value, int):
                 setattr(spec, field, value)
