@@ -164,8 +164,8 @@ _POD: dict[str, _Getter] = {
         )
     },
     "spec.hostNetwork": lambda pod: _bool(pod.spec.hostNetwork),
-    # accepted for old clients; holds the first address only when there are several
-    "status.podIPs": lambda pod: ",".join(item.ip for item in pod.status.podIPs),
+    # accepted, but always empty: Kubernetes lets clients name it and then compares with nothing
+    "status.podIPs": lambda _: "",
 }  # fmt: skip
 _EVENT: dict[str, _Getter] = {
     **_reference("involvedObject"),

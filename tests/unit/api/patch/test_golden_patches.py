@@ -27,7 +27,7 @@ def _steps() -> Iterator[Any]:
             if file.stem == "custom-resources":
                 continue
             objects: dict[str, Any] = {}
-            for step in yaml.safe_load(file.read_text())["steps"]:
+            for step in yaml.load(file.read_text(), Loader=yaml.CSafeLoader)["steps"]:
                 request, expect = step["request"], step["expect"]
                 path = request["path"].removesuffix("/status").removesuffix("/scale")
                 body = expect.get("body")
