@@ -170,6 +170,11 @@ class Server:
         metadata.ClearField("deletionTimestamp")
         if metadata.generateName and not metadata.name:
             metadata.name = metadata.generateName[:58] + "x2b4z"
+        if not kind.stored:
+            metadata.Clear()
+            metadata.namespace = namespace
+            _refuse(validation.validate_create(obj))
+            raise Unknown
         strategy_for(kind).prepare_for_create(obj, _REQUEST)
         if hasattr(obj, "spec") and kind.resource == "pods" and not obj.spec.serviceAccountName:
             obj.spec.serviceAccountName = obj.spec.serviceAccount = "default"

@@ -73,6 +73,12 @@ def parse_ip(text: str) -> Address | None:
         return None
 
 
+def is_plain_ip(text: str) -> bool:
+    """Tell whether it is an address as newer fields want it: no leading zeros, no IPv4 dressed up as IPv6."""
+    found = parse_ip(text)
+    return found is not None and _unpadded(text) == text and getattr(found, "ipv4_mapped", None) is None
+
+
 def is_ip(errors: Errors, path: str, value: str) -> bool:
     """Note what is no IP address; return whether it is one."""
     if parse_ip(value) is not None:

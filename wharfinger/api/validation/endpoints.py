@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from wharfinger.api.types import core, discovery
 from wharfinger.api.validation import metadata, names
-from wharfinger.api.validation.common import PROTOCOLS, is_ip, non_special_ip, one_of, parse_ip
+from wharfinger.api.validation.common import PROTOCOLS, is_ip, is_plain_ip, non_special_ip, one_of, parse_ip
 from wharfinger.api.validation.errors import Errors
 from wharfinger.api.validation.registry import Rules
 
@@ -59,15 +59,18 @@ def _update(endpoints: core.Endpoints, old: core.Endpoints, errors: Errors) -> N
     _create(endpoints, errors)
 
 
-def _create_slice(piece: discovery.EndpointSlice, errors: Errors) -> None:
+def _create_slice(piece: discovery.EndpointSlice, errors: Errors, known: frozenset[str] = frozenset()) -> None:
+    """`known` are addresses that the slice had before, which may stay as they are."""
     metadata.validate_kind(piece.metadata, errors, namespaced=True, name=names.dns1123_subdomain)
     kind = piece.addressType
     one_of(errors, "addressType", kind, ADDRESS_TYPES, required=True)
-    _validate_endpoints(piece.endpoints, kind, errors)
+    _validate_endpoints(piece.endpoints, kind, errors, known)
     _validate_ports(piece.ports, errors)
 
 
-def _validate_endpoints(endpoints: Sequence[discovery.Endpoint], kind: str, errors: Errors) -> None:
+def _validate_endpoints(
+    endpoints: Sequence[discovery.Endpoint], kind: str, errors: Errors, known: frozenset[str]
+) -> None:
     if len(endpoints) > _MAX_ENDPOINTS:
         errors.too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)
         return
@@ -80,7 +83,7 @@ def _validate_endpoints(endpoints: Sequence[discovery.Endpoint], kind: str, erro
             errors.too_many(f"{path}.addresses", len(addresses), _MAX_ADDRESSES)
         else:
             for number, address in enumerate(addresses):
-                _validate_slice_address(address, kind, errors, f"{path}.addresses", number)
+                _validate_slice_address(address, kind, errors, f"{path}.addresses", number, known)
         if endpoint.HasField("nodeName"):
             errors.complaints(f"{path}.nodeName", endpoint.nodeName, names.dns1123_subdomain(endpoint.nodeName))
         if len(endpoint.deprecatedTopology) > _MAX_TOPOLOGY:
@@ -92,7 +95,9 @@ def _validate_endpoints(endpoints: Sequence[discovery.Endpoint], kind: str, erro
             _validate_hints(endpoint.hints, errors, f"{path}.hints")
 
 
-def _validate_slice_address(address: str, kind: str, errors: Errors, path: str, index: int) -> None:
+def _validate_slice_address(
+    address: str, kind: str, errors: Errors, path: str, index: int, known: frozenset[str]
+) -> None:
     at = f"{path}[{index}]"
     if kind == "FQDN":
         errors.complaints(at, address, names.dns1123_subdomain(address))
@@ -100,9 +105,10 @@ def _validate_slice_address(address: str, kind: str, errors: Errors, path: str, 
     if kind not in ("IPv4", "IPv6"):
         return
     parsed = parse_ip(address)
-    if parsed is None:
-        errors.invalid(at, address, "must be a valid IP address")
-    if parsed is None or f"IPv{parsed.version}" != kind:
+    if parsed is None or (address not in known and not is_plain_ip(address)):
+        errors.invalid(at, address, "must be a valid IP address, without leading zeros")
+        return
+    if f"IPv{parsed.version}" != kind:
         # The list is what the reference names here, not the element.
         errors.invalid(path, address, f"must be an {kind} address")
     non_special_ip(address, errors, at)
@@ -142,7 +148,8 @@ def _validate_ports(ports: Sequence[discovery.EndpointPort], errors: Errors) -> 
 
 def _update_slice(piece: discovery.EndpointSlice, old: discovery.EndpointSlice, errors: Errors) -> None:
     metadata.validate_kind_update(piece.metadata, old.metadata, errors)
-    _create_slice(piece, errors)
+    known = frozenset(address for endpoint in old.endpoints for address in endpoint.addresses)
+    _create_slice(piece, errors, known)
     metadata.immutable(errors, "addressType", piece.addressType, old.addressType)
 
 

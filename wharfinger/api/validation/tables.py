@@ -24,6 +24,7 @@ from wharfinger.api.validation import (
     pods,
     priority_classes,
     quotas,
+    reviews,
     roles,
     runtime_classes,
     services,
@@ -34,7 +35,8 @@ from wharfinger.api.validation.registry import Rules
 
 _MODULES: tuple[Any, ...] = (
     autoscalers, budgets, certificates, claims, config, definitions, endpoints, event_rules, jobs, leases, namespaces,
-    networks, nodes, persistent_volumes, pods, priority_classes, quotas, roles, runtime_classes, services, workloads,
+    networks, nodes, persistent_volumes, pods, priority_classes, quotas, reviews, roles, runtime_classes, services,
+    workloads,
 )  # fmt: skip
 
 UNCHECKED_METADATA: frozenset[type[Message]] = frozenset({core.Event, policy.PodDisruptionBudget})
