@@ -325,7 +325,7 @@ class Cache:
                 await self.fresh(timeout=self._progress_timeout)
             except errors.TimeoutError_ as error:
                 if self._revision == before and not self._store.client.lost:
-                    self._feed.reopen(str(error))
+                    self._feed.reopen(self._progress_timeout, str(error))
                 continue
             except errors.ServiceUnavailableError as error:
                 log.debug("no proof of being current", extra={"error": str(error)})

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -62,7 +63,9 @@ class Feed:
         self._client = client
         self._sink = sink
         self._history = history
-        self._stream: Any = None
+        self._reading: asyncio.Task[None] | None = None
+        self._heard = 0.0
+        self._in_vain = 0
         self._gap = ""
         self._cluster = 0
 
@@ -86,18 +89,23 @@ class Feed:
                 log.exception("following etcd failed; the watch cache lists it anew")
                 await asyncio.sleep(1)
 
-    def reopen(self, reason: str) -> None:
-        """Break the stream, which then goes on where it was: it has been silent for too long."""
-        if self._stream is not None:
-            log.warning("the etcd watch stands still; opening it again", extra={"reason": reason})
-            self._client.failed(self._client.endpoint, reason)
-            self._stream.cancel()
+    def reopen(self, patience: float, reason: str) -> None:
+        """Break a stream that has brought nothing for `patience` seconds; it then goes on where it was.
+
+        Each further time in vain the patience doubles, up to eight times: a busy machine needs time, not more work.
+        """
+        silent = time.monotonic() - self._heard
+        if self._reading is None or silent < patience * min(2**self._in_vain, 8):
+            return
+        log.warning("the etcd watch stands still; opening it again", extra={"reason": reason})
+        self._in_vain += 1
+        self._reading.cancel()
 
     def start_over(self, reason: str) -> None:
         """Break the stream and list everything anew."""
         self._gap = reason
-        if self._stream is not None:
-            self._stream.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
 
     # -- loading ------------------------------------------------------------------------------------------------
 
@@ -147,23 +155,27 @@ class Feed:
             before = self._sink.revision
             metrics.STREAMS.labels(reason).inc()
             endpoint = self._client.endpoint
-            stream = self._stream = endpoint.watch.Watch(metadata=(("hasleader", "true"),))
+            stream = endpoint.watch.Watch(metadata=(("hasleader", "true"),))
+            # A task of its own: grpc.aio's stream.cancel() does not wake a write that waits for the connection.
+            reading = self._reading = asyncio.get_running_loop().create_task(self._read(stream))
+            self._heard = time.monotonic()
             try:
-                await self._read(stream)
-                reason = "ended"
+                await asyncio.wait([reading])
+                if reading.cancelled():
+                    self._client.failed(endpoint, "the watch stands still")
+                    reason = "silent"
+                else:
+                    reading.result()
+                    reason = "ended"
             except grpc.aio.AioRpcError as error:
                 failure = classify(error)
                 if not isinstance(failure, Unanswered):
                     raise failure from error
                 self._client.failed(endpoint, str(failure))
                 reason = "broken"
-            except asyncio.CancelledError:
-                # A cancelled stream raises this too; then it was us, in reopen() or start_over().
-                if not stream.cancelled() or (task := asyncio.current_task()) is None or task.cancelling():
-                    raise
-                reason = "silent"
             finally:
-                self._stream = None
+                self._reading = None
+                reading.cancel()
                 stream.cancel()
             if self._gap:
                 raise HistoryGap(self._gap)
@@ -176,6 +188,7 @@ class Feed:
         await stream.write(rpc_pb2.WatchRequest(create_request=create))
         pending: list[Any] = []
         async for answer in stream:
+            self._heard = time.monotonic()
             if answer.compact_revision:
                 raise HistoryGap(f"revision {start} is compacted; etcd has {answer.compact_revision} and later")
             if answer.canceled:
@@ -186,6 +199,7 @@ class Feed:
                 if answer.header.cluster_id != self._cluster:
                     raise HistoryGap("etcd is another cluster than before")
                 continue
+            self._in_vain = 0
             pending.extend(answer.events)
             whole = _whole(pending) if answer.fragment else len(pending)
             if whole:

@@ -156,9 +156,6 @@ class SilentWatch:
                 if self.asleep is not None:
                     self.asleep.cancel()
 
-            def cancelled(self) -> bool:
-                return self.asleep is not None and (self.asleep.cancelled() or self.asleep.cancelling() > 0)
-
         return Stream()
 
 
