@@ -66,18 +66,6 @@ class Diagnosis:
         """Let go of the arrays; the counts and the message stay."""
         self.names = self.codes = self.facts = None
 
-    @property
-    def plugins(self) -> tuple[str, ...]:
-        """The filters that refused at least one node."""
-        if self.refusal is not None:
-            return (self.refusal.plugin,)
-        state = self.state()
-        if self.codes is None or state is None:
-            return ()
-        return tuple(
-            column.filter.plugin for column, codes in zip(state.filters, self.codes, strict=False) if codes.any()
-        )
-
 
 def _count(state: ClassState) -> tuple[Counter[str], bool]:
     counts: Counter[str] = Counter()

@@ -80,13 +80,16 @@ class Engine:
         return placement
 
     def waits_for(self, pod: PodInfo) -> int | None:
-        """Return None when some node would take the pod now, else the aspects that its refusing filters look at."""
+        """Return None when some node would take the pod now, else the aspects that its refusing filters look at.
+
+        Nothing but a change of one of these can make a node feasible.
+        """
         state = self.state(pod)
         if state.feasible_count > 0:
             return None
-        aspects = Aspect.EXISTENCE
+        aspects: int = Aspect.EXISTENCE
         for column in state.filters:
-            if column.codes.any():
+            if aspects | column.filter.reads != aspects and column.codes[self.table.alive].any():
                 aspects |= column.filter.reads
         return aspects
 

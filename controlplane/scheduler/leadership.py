@@ -17,7 +17,7 @@ from typing import Any
 
 from controlplane.scheduler import metrics
 from controlplane.scheduler.binder import Binder
-from controlplane.scheduler.decisions import Diagnosis, Placement
+from controlplane.scheduler.decisions import Placement
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.framework import Aspect
 from controlplane.scheduler.observed import ObservedNode, ObservedPod, observe_pod
@@ -179,17 +179,9 @@ class Leadership:
         if isinstance(decision, Placement):
             self._binder.submit(pod, decision)
             return
-        self.queue.park(pod, decision, time.monotonic(), reads=self._reads(pod, decision))
+        self.queue.park(pod, decision, time.monotonic(), reads=self.engine.waits_for(pod.info) or 0)
         self._reporter.failed(pod.info, decision.message)
         log.debug("unschedulable", extra={"pod": pod.info.key, "why": decision.message})
-
-    def _reads(self, pod: QueuedPod, diagnosis: Diagnosis) -> int:
-        refusing = set(diagnosis.plugins)
-        reads = Aspect.EXISTENCE
-        for column in self.engine.state(pod.info).filters:
-            if column.filter.plugin in refusing:
-                reads |= column.filter.reads
-        return reads
 
     # -- outcomes
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -33,6 +34,8 @@ State = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
 INITIAL_BACKOFF = 1.0
 MAX_BACKOFF = 10.0
 """Seconds."""
+BACKOFF_WINDOW = 0.25
+"""Pauses end together in steps of this many seconds, so that priority decides among pods that failed together."""
 STRAGGLER_SECONDS = 300.0
 WAKE_AT_ONCE = 256
 """Pods of a kind that become active at a time."""
@@ -170,7 +173,7 @@ class SchedulingQueue:
         pod.last = diagnosis
         self._move(pod, "unschedulable")
         parked = self._parked.setdefault(pod.info.cls, _Parked(reads))
-        parked.reads |= reads
+        parked.reads = reads
         parked.pods[pod.info.key] = pod
 
     def retry(self, pod: QueuedPod, now: float) -> None:
@@ -188,14 +191,18 @@ class SchedulingQueue:
 
     def _ended(self, pod: QueuedPod, now: float) -> None:
         pod.attempted = now
-        pod.ready = now + min(MAX_BACKOFF, INITIAL_BACKOFF * 2.0 ** min(pod.attempts - 1, 16))
+        pause = min(MAX_BACKOFF, INITIAL_BACKOFF * 2.0 ** min(pod.attempts - 1, 16))
+        pod.ready = math.ceil((now + pause) / BACKOFF_WINDOW) * BACKOFF_WINDOW
 
     # -- waking up
 
-    def wake(self, aspects: int, waits_for: Callable[[PodInfo], int | None], now: float, *, most: int | None = None) -> int:
+    def wake(
+        self, aspects: int, waits_for: Callable[[PodInfo], int | None], now: float, *, most: int | None = None
+    ) -> int:
         """After changes of `aspects`, make those unschedulable pods active that some node would take now.
 
-        At most `most` kinds are looked at among those that are affected; returns how many pods were moved.
+        `waits_for` tells what aspects a pod waits for, None when a node would take it now. At most `most` kinds are
+        looked at among those that are affected; returns how many pods were moved.
         """
         moved = looked = 0
         for cls in [cls for cls, parked in self._parked.items() if parked.reads & aspects or cls in self._hungry]:
@@ -217,7 +224,7 @@ class SchedulingQueue:
         aspects = waits_for(first.info)
         if aspects is not None:
             # Other filters may refuse by now than did at the attempt: a change of what *they* look at counts, too.
-            parked.reads |= aspects
+            parked.reads = aspects
             self._hungry.discard(cls)
             return 0
         chosen = heapq.nsmallest(WAKE_AT_ONCE, parked.pods.values(), key=lambda pod: pod.order)

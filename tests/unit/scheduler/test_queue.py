@@ -29,7 +29,7 @@ class Setup:
         assert taken is not None
         diagnosis = self.bench.engine.decide(taken.info)
         assert isinstance(diagnosis, Diagnosis)
-        self.queue.park(taken, diagnosis, self.now, reads=Aspect.USAGE | Aspect.ALLOCATABLE)
+        self.queue.park(taken, diagnosis, self.now, reads=self.bench.engine.waits_for(taken.info) or 0)
         return taken
 
     def wake(self, aspects: int = Aspect.USAGE) -> int:
@@ -98,6 +98,19 @@ def test_the_pause_doubles_up_to_ten_seconds(setup: Setup) -> None:
         pauses.append(taken.ready - setup.now)
         setup.now = taken.ready
     assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+def test_pods_that_failed_together_come_back_by_priority(setup: Setup) -> None:
+    setup.add(pod("low", {"cpu": "2"}))
+    setup.attempt()
+    setup.now += 0.01
+    setup.add(pod("high", {"cpu": "2"}, priority=5))
+    setup.attempt()
+    setup.now += 0.01
+    setup.bench.set_node(node("b"))
+    assert setup.wake(Aspect.EXISTENCE) == 2
+    setup.now += 1.25
+    assert list(setup.drain()) == ["high", "low"]
 
 
 def test_many_pods_of_a_kind_wake_in_portions(setup: Setup) -> None:
