@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf.message import DecodeError
-
 from controlplane.apiserver.request import JSON, PROTOBUF, YAML
 from wharfinger.api import codec, defaults
 from wharfinger.api.errors import BadRequestError, RequestTooLargeError, UnsupportedMediaTypeError
@@ -46,10 +44,7 @@ def _read_protobuf(body: Body, kind: Kind) -> Any:
         raise BadRequestError(
             f"the object is a {body.kind} of {body.api_version}, but a {kind.kind} of {kind.api_version} is wanted here"
         )
-    try:
-        return kind.message.FromString(body.data)
-    except DecodeError as error:
-        raise BadRequestError(f"the body is no protobuf {kind.kind} in valid UTF-8: {error}") from error
+    return codec.from_protobuf(body.data, kind.message)
 
 
 def _read_text(body: Body, kind: Kind, request: Request) -> Any:

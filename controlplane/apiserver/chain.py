@@ -216,6 +216,10 @@ class Api:
 
         def make(old: Any) -> Any:
             new = apply(old)
+            if new.metadata.name != request.name:
+                raise errors.BadRequestError(
+                    f"the name of the object ({new.metadata.name}) does not match the name on the URL ({request.name})"
+                )
             defaults.apply(new)
             return new
 

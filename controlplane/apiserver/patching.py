@@ -1,4 +1,4 @@
-"""Patches, made into functions from the old object to the new one, so that they can be applied again after a conflict."""
+"""Patches, made into functions from the old object to the new one: after a conflict they are applied again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """ServiceAccount: a pod runs as an account of its namespace, ``default`` when it names none.
 
-Kubernetes also mounts the account's token. That needs the token service, so it does not happen yet: no volume is injected.
-The account ``default`` counts as there, because the controller that makes it is not there yet either.
+Kubernetes also mounts the account's token. That needs the token service, so it does not happen yet: no volume is
+injected. The account ``default`` counts as there, because the controller that makes it is not there yet either.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class Writer:
         old = resource.message(base.value, base.revision)
         new = make(old)
         metadata = new.metadata
-        self._check_version(request, new, old, base)
+        self._check_version(request, new, old, base, patching=patching)
         names.settle_namespace(metadata, kind, request.namespace)
         if prepare is not None:
             prepare(new, old)
@@ -217,8 +217,11 @@ class Writer:
     async def _now(self, key: str) -> dict[str, Any]:
         return {key: await self.store.get(key)}
 
-    def _check_version(self, request: Request, new: Any, old: Any, base: Base) -> None:
-        """Compare the version and uid that the writer has seen with what is there."""
+    def _check_version(self, request: Request, new: Any, old: Any, base: Base, *, patching: bool) -> None:
+        """Compare the version and uid that the writer has seen with what is there.
+
+        A patch that names another uid tries to change it, which validation refuses.
+        """
         kind = self.resource.kind
         version = parse_version(new.metadata.resourceVersion)
         if not version:
@@ -228,7 +231,7 @@ class Writer:
         elif version != base.revision:
             raise errors.conflict(kind.group_resource, request.name, MODIFIED)
         new.metadata.resourceVersion = old.metadata.resourceVersion
-        if new.metadata.uid and new.metadata.uid != old.metadata.uid:
+        if new.metadata.uid and new.metadata.uid != old.metadata.uid and not patching:
             raise errors.conflict(
                 kind.group_resource,
                 request.name,

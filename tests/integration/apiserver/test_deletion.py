@@ -1,0 +1,149 @@
+"""Deletes: grace, finalizers, preconditions, propagation, collections, namespaces, evictions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.apiserver.objects import config_map, pod, replica_set
+from wharfinger.api import errors
+from wharfinger.api.types import apps, core, policy
+from wharfinger.client import Client
+
+
+async def test_a_pod_on_a_node_lingers_until_its_agent_lets_it_go(client: Client, namespace: str) -> None:
+    pods = client.resource(core.Pod)
+    await pods.create(pod("web", namespace, node="n1"))
+    await pods.delete("web", namespace=namespace)
+    marked = await pods.get("web", namespace=namespace)
+    assert (marked.metadata.deletionGracePeriodSeconds, marked.metadata.generation) == (30, 2)
+    await pods.delete("web", namespace=namespace, grace_period_seconds=5)
+    shorter = await pods.get("web", namespace=namespace)
+    assert shorter.metadata.deletionGracePeriodSeconds == 5
+    assert shorter.metadata.deletionTimestamp.seconds == marked.metadata.deletionTimestamp.seconds - 25
+    await pods.delete("web", namespace=namespace, grace_period_seconds=50)
+    assert (await pods.get("web", namespace=namespace)) == shorter
+    await pods.delete("web", namespace=namespace, grace_period_seconds=0)
+    with pytest.raises(errors.NotFoundError):
+        await pods.get("web", namespace=namespace)
+
+
+async def test_a_pod_without_a_node_goes_at_once(client: Client, namespace: str) -> None:
+    pods = client.resource(core.Pod)
+    made = await pods.create(pod("web", namespace))
+    await pods.delete("web", namespace=namespace)
+    with pytest.raises(errors.NotFoundError):
+        await pods.get("web", namespace=namespace)
+    again = await pods.create(pod("web", namespace))
+    assert again.metadata.uid != made.metadata.uid
+
+
+async def test_finalizers_hold_an_object_until_the_last_is_gone(client: Client, namespace: str) -> None:
+    maps = client.resource(core.ConfigMap)
+    held = config_map("a", namespace)
+    held.metadata.finalizers.extend(["example.com/one", "example.com/two"])
+    await maps.create(held)
+    await maps.delete("a", namespace=namespace)
+    marked = await maps.get("a", namespace=namespace)
+    assert marked.metadata.HasField("deletionTimestamp")
+    await maps.patch("a", patch={"metadata": {"finalizers": ["example.com/two"]}}, namespace=namespace)
+    assert (await maps.get("a", namespace=namespace)).metadata.finalizers == ["example.com/two"]
+    await maps.patch("a", patch={"metadata": {"finalizers": None}}, namespace=namespace)
+    with pytest.raises(errors.NotFoundError):
+        await maps.get("a", namespace=namespace)
+
+
+async def test_preconditions(client: Client, namespace: str) -> None:
+    maps = client.resource(core.ConfigMap)
+    made = await maps.create(config_map("a", namespace))
+    with pytest.raises(errors.ConflictError, match="UID"):
+        await maps.delete("a", namespace=namespace, uid="11111111-2222-3333-4444-555555555555")
+    await maps.patch("a", patch={"data": {"k": "v"}}, namespace=namespace)
+    with pytest.raises(errors.ConflictError, match="ResourceVersion"):
+        await maps.delete("a", namespace=namespace, resource_version=made.metadata.resourceVersion)
+    await maps.delete("a", namespace=namespace, uid=made.metadata.uid)
+
+
+@pytest.mark.parametrize(("policy_name", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")])
+async def test_propagation_is_left_to_the_collector(
+    client: Client, namespace: str, policy_name: str, finalizer: str
+) -> None:
+    sets = client.resource(apps.ReplicaSet)
+    await sets.create(replica_set("r", namespace))
+    await sets.delete("r", namespace=namespace, propagation_policy=policy_name)
+    assert (await sets.get("r", namespace=namespace)).metadata.finalizers == [finalizer]
+
+
+async def test_background_deletes_at_once(client: Client, namespace: str) -> None:
+    sets = client.resource(apps.ReplicaSet)
+    await sets.create(replica_set("r", namespace))
+    await sets.delete("r", namespace=namespace, propagation_policy="Background")
+    with pytest.raises(errors.NotFoundError):
+        await sets.get("r", namespace=namespace)
+    with pytest.raises(errors.InvalidError) as caught:
+        await sets.delete("r", namespace=namespace, propagation_policy="Nope")
+    assert caught.value.causes[0].field == "propagationPolicy"
+
+
+async def test_collections_go_by_selector(client: Client, namespace: str) -> None:
+    maps = client.resource(core.ConfigMap)
+    for number in range(4):
+        made = config_map(f"m{number}", namespace)
+        made.metadata.labels["even"] = str(number % 2 == 0).lower()
+        await maps.create(made)
+    await maps.delete_collection(namespace=namespace, label_selector="even=true")
+    assert [item.metadata.name for item in (await maps.list(namespace=namespace)).items] == ["m1", "m3"]
+
+
+async def test_a_namespace_ends_when_it_is_finalized(client: Client, namespace: str) -> None:
+    namespaces = client.resource(core.Namespace)
+    await client.resource(core.ConfigMap).create(config_map("kept", namespace))
+    await namespaces.delete(namespace)
+    ending = await namespaces.get(namespace)
+    assert ending.status.phase == "Terminating"
+    with pytest.raises(errors.ForbiddenError) as caught:
+        await client.resource(core.ConfigMap).create(config_map("late", namespace))
+    assert [cause.reason for cause in caught.value.causes] == ["NamespaceTerminating"]
+    del ending.spec.finalizers[:]
+    await namespaces.update(ending, subresource="finalize")
+    with pytest.raises(errors.NotFoundError):
+        await namespaces.get(namespace)
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+async def test_some_namespaces_stay(client: Client, name: str) -> None:
+    with pytest.raises(errors.ForbiddenError):
+        await client.resource(core.Namespace).delete(name)
+
+
+async def _evict(client: Client, namespace: str, name: str) -> None:
+    raw = client.raw(client.resource(core.Pod).kind)
+    body = f'{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{name}"}}}}'.encode()
+    await raw.create(body, namespace=namespace, name=name, subresource="eviction")
+
+
+async def test_evictions_ask_the_budget(client: Client, namespace: str) -> None:
+    pods, budgets = client.resource(core.Pod), client.resource(policy.PodDisruptionBudget)
+    for name in ("one", "two"):
+        made = await pods.create(pod(name, namespace, node="n1", app="web"))
+        made.status.phase = "Running"
+        made.status.conditions.add(type="Ready", status="True")
+        await pods.update_status(made)
+    budget = policy.PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "budget", namespace
+    budget.spec.selector.matchLabels["app"] = "web"
+    budget.spec.maxUnavailable.intVal = 1
+    stored = await budgets.create(budget)
+    with pytest.raises(errors.TooManyRequestsError) as caught:  # nobody has counted yet
+        await _evict(client, namespace, "one")
+    assert [cause.reason for cause in caught.value.causes] == ["DisruptionBudget"]
+    stored.status.observedGeneration = stored.metadata.generation
+    stored.status.disruptionsAllowed = 1
+    stored.status.desiredHealthy, stored.status.currentHealthy, stored.status.expectedPods = 1, 2, 2
+    await budgets.update_status(stored)
+    await _evict(client, namespace, "one")
+    assert (await pods.get("one", namespace=namespace)).metadata.HasField("deletionTimestamp")
+    counted = await budgets.get("budget", namespace=namespace)
+    assert (counted.status.disruptionsAllowed, list(counted.status.disruptedPods)) == (0, ["one"])
+    with pytest.raises(errors.TooManyRequestsError):
+        await _evict(client, namespace, "two")
+    assert not (await pods.get("two", namespace=namespace)).metadata.HasField("deletionTimestamp")
