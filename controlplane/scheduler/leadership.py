@@ -163,7 +163,10 @@ class Leadership:
             begun = time.perf_counter()
             self._attempt(pod)
             ended = time.perf_counter()
-            result = "scheduled" if isinstance(pod.last, Placement) else "unschedulable"
+            if pod.last is None:
+                result = "error"
+            else:
+                result = "scheduled" if isinstance(pod.last, Placement) else "unschedulable"
             self._count(pod, result, ended - begun)
             if ended >= end:
                 return
@@ -174,7 +177,15 @@ class Leadership:
         metrics.ATTEMPT_SECONDS.labels(result, profile).observe(seconds)
 
     def _attempt(self, pod: QueuedPod) -> None:
-        decision = self.engine.decide(pod.info)
+        try:
+            decision = self.engine.decide(pod.info)
+        except Exception as error:
+            # One pod that a plugin chokes on must not keep all others waiting.
+            log.exception("attempt failed", extra={"pod": pod.info.key})
+            pod.last = None
+            self.queue.retry(pod, time.monotonic())
+            self._reporter.failed(pod.info, f"attempt failed: {error!r}", reason="SchedulerError")
+            return
         pod.last = decision
         if isinstance(decision, Placement):
             self._binder.submit(pod, decision)
