@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from controlplane.scheduler.classstate import ClassState
-from controlplane.scheduler.framework import Refusal
+from controlplane.scheduler.framework import Code, Refusal
 from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.observed import ObservedNode
 from controlplane.scheduler.plugins import REGISTRY
@@ -106,6 +106,30 @@ class Outcome:
             }
         return result
 
+    def first_refusals(self) -> dict[str, tuple[str | None, str, list[str]]]:
+        """Return node -> plugin, code and reasons of the refusal that counts: the first in the order of filters.
+
+        A node that is left out because a plugin allows only named ones counts without a plugin.
+        """
+        whole = self.state.refusal
+        allowed = [column.filter.only for column in self.state.filters if column.filter.only is not None]
+        names = ", ".join(column.filter.plugin for column in self.state.filters if column.filter.only is not None)
+        result: dict[str, tuple[str | None, str, list[str]]] = {}
+        for name, row in self.table.rows.items():
+            if whole is not None:
+                result[name] = (whole.plugin, whole.code.value, sorted(whole.reasons))
+                continue
+            if any(name not in only for only in allowed):
+                reason = f"node(s) didn't satisfy plugin(s) [{names}]"
+                result[name] = (None, Code.UNRESOLVABLE.value, [reason])
+                continue
+            for column in self.state.filters:
+                if column.codes[row]:
+                    refusal = column.filter.refusal(int(column.codes[row]))
+                    result[name] = (refusal.plugin, refusal.code.value, sorted(refusal.reasons))
+                    break
+        return result
+
     def feasible(self) -> list[str]:
         """Return the sorted names of nodes that pass everything."""
         return sorted(name for name, row in self.table.rows.items() if self.state.feasible[row])
@@ -120,6 +144,7 @@ def compare(case: Mapping[str, Any]) -> list[str]:
     if not needs(case):
         if "feasible" in expect and sorted(expect["feasible"] or []) != outcome.feasible():
             problems.append(f"feasible: {outcome.feasible()}, recorded {expect['feasible']}")
+        problems += _compare_first_refusals(expect, outcome)
         problems += _compare_scores(expect, outcome)
     return problems
 
@@ -173,6 +198,21 @@ def _compare_filters(expect: Mapping[str, Any], outcome: Outcome) -> list[str]:
             shown = "; ".join(f"{node}: {found.get(node)}, recorded {recorded.get(node)}" for node in nodes[:3])
             problems.append(f"{plugin}: {shown}")
     return problems
+
+
+def _compare_first_refusals(expect: Mapping[str, Any], outcome: Outcome) -> list[str]:
+    if expect.get("nodeStatus") is None:
+        return []
+    recorded = {
+        node: (entry.get("plugin"), entry["code"], sorted(entry["reasons"]))
+        for node, entry in expect["nodeStatus"].items()
+    }
+    found = outcome.first_refusals()
+    return [
+        f"nodeStatus {node}: {found.get(node)}, recorded {recorded.get(node)}"
+        for node in sorted(found.keys() | recorded.keys())
+        if found.get(node) != recorded.get(node)
+    ]
 
 
 def _compare_scores(expect: Mapping[str, Any], outcome: Outcome) -> list[str]:
