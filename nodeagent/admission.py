@@ -12,7 +12,6 @@ from nodeagent.memory import Ending
 from wharfinger.api import labels, pods
 from wharfinger.api.types import core
 
-
 SAFE_SYSCTLS = frozenset(
     {
         "kernel.shm_rmid_forced",

@@ -54,12 +54,16 @@ class LogRotation:
     async def _rotate(self, ident: str, path: Path) -> None:
         _drop_oldest(path, keep=self._max_files - 2)
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-        renamed = path.rename(path.with_name(f"{path.name}.{stamp}"))
+        renamed = _rename(path, f"{path.name}.{stamp}")
         try:
             await self._runtime.reopen_log(ident)
         except RuntimeFailure:
-            renamed.rename(path)  # else the container would write into a file that nobody looks for
+            _rename(renamed, path.name)  # else the container would write into a file that nobody looks for
             raise
+
+
+def _rename(path: Path, name: str) -> Path:
+    return path.rename(path.with_name(name))
 
 
 def _size(path: Path) -> int:

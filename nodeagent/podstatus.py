@@ -53,14 +53,16 @@ def compute(pod: core.Pod, record: PodRecord, memory: PodMemory, node: NodeView,
         view.container(container, old.containerStatuses, init=False) for container in pod.spec.containers
     )
     phase = _phase(pod, status, ended=memory.stage is Stage.TERMINATED)
+    ended = memory.stage is Stage.TERMINATED
+    reported = phase
     if memory.ending is not None:
         phase = "Failed"
-    ended = memory.stage is Stage.TERMINATED
-    if phase in ("Failed", "Succeeded"):
+    if ended:
+        reported = phase if phase in ("Failed", "Succeeded") else "Failed"
+    elif reported in ("Failed", "Succeeded"):
         # A pod is not reported as ended while something of it may still run.
-        status.phase = phase if ended else old.phase or "Pending"
-    else:
-        status.phase = "Failed" if ended else phase
+        reported = old.phase or "Pending"
+    status.phase = reported
     if memory.ending is not None and ended:
         status.reason, status.message = memory.ending.reason, memory.ending.message
     if pod.status.qosClass or old.qosClass:

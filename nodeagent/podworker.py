@@ -179,6 +179,9 @@ class PodWorker:
             self._dirty = True
             return None
         if plan.reset and (record.running or any(sandbox.ready for sandbox in record.sandboxes)):
+            if plan.create_sandbox is not None:
+                text = "Pod sandbox changed, it will be killed and re-created."
+                context.events.event(self._pod, "Normal", "SandboxChanged", text)
             await self._reset(record, plan.reset)
             return None
         for kill in plan.kill:
@@ -202,8 +205,6 @@ class PodWorker:
     async def _reset(self, record: PodRecord, why: str) -> None:
         """End all that runs in the pod, so that it can begin anew."""
         log.info("pod is set up anew", extra={"pod": pod_key(self._pod), "reason": why})
-        text = "Pod sandbox changed, it will be killed and re-created."
-        self._context.events.event(self._pod, "Normal", "SandboxChanged", text)
         running = record.running
         for container in running:
             message = f"Stopping container {container.name}"

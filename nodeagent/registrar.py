@@ -3,11 +3,15 @@
 The first write comes with the runtime's first answer; when containerd goes away, or comes back, the write follows
 within seconds. A node that exists already keeps what others wrote to it (cordons, taints, labels); only the agent's
 own labels and status are brought up to date.
+
+What the API has is read again at every look (hollow nodes: once a minute, and after a pause of their process), because
+others write the status too: a node that was silent for long is marked Unknown, and must say that it is back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -27,6 +31,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 10.0
 FULL_SECONDS = 300.0
+HOLLOW_LOOKS = 6
+"""Hollow nodes read themselves back at every such look only: thousands of them share an apiserver."""
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 _EVENTS = {
     ("Ready", "True"): ("Normal", "NodeReady"),
@@ -72,6 +78,8 @@ class Registrar:
         self._version = RuntimeVersion("containerd", "unknown")
         self._images: Sequence[ImageRecord] = ()
         self._written_at = 0.0
+        self._read_at = time.monotonic()
+        self._looked_at = time.monotonic()
         self._look = asyncio.Event()
         self.node = new_node(settings, machine)
         """As the API has it, or will have it."""
@@ -134,7 +142,22 @@ class Registrar:
                 pass  # the usual pace
             self._look.clear()
 
+    async def _read_back(self) -> None:
+        """Learn what others wrote to the node's status meanwhile, if it is time to."""
+        now = time.monotonic()
+        paused = now - self._looked_at > 2 * self._look_seconds
+        self._looked_at = now
+        pace = self._look_seconds * (HOLLOW_LOOKS if self._hollow else 1)
+        if not self._written_at or not (paused or now - self._read_at >= 0.8 * pace):
+            return
+        self._read_at = now
+        with contextlib.suppress(errors.NotFoundError):  # the write finds out, too, and registers anew
+            read = await self._nodes.get(self._settings.name, resource_version="" if paused else "0")
+            if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion):
+                self.node = read
+
     async def _report(self) -> None:
+        await self._read_back()
         runtime = await self._ask()
         wanted = core.Node()
         wanted.CopyFrom(self.node)
