@@ -22,8 +22,9 @@ from wharfinger.daemon import spawn
 log = logging.getLogger(__name__)
 
 RELIST_SECONDS = 5.0
-TROUBLE_SECONDS = 0.5
-"""Between looks while the runtime does not answer."""
+ECHO_SECONDS = 0.4
+"""Between looks after a hint, and while the runtime does not answer."""
+ECHOES = 2
 HINT_SECONDS = 0.02
 """How long hints are gathered before the runtime is looked over."""
 
@@ -136,13 +137,16 @@ class PodManager:
                 await asyncio.sleep(0.5)
 
     async def _relist(self) -> None:
+        echoes = 0
         while True:
             try:
-                async with asyncio.timeout(TROUBLE_SECONDS if self.runtime_trouble else self._relist_seconds):
+                pace = ECHO_SECONDS if echoes or self.runtime_trouble else self._relist_seconds
+                async with asyncio.timeout(pace):
                     await self._hint.wait()
                 await asyncio.sleep(HINT_SECONDS)
+                echoes = ECHOES  # the hint may come before the runtime's own books are up to date
             except TimeoutError:
-                pass  # nothing was hinted at; look all the same
+                echoes = max(0, echoes - 1)
             self._hint.clear()
             try:
                 self._take_in(dict(await self._context.runtime.list_pods()))

@@ -42,7 +42,8 @@ UNHEALTHY = ("event Unhealthy",)
 CASES: dict[str, tuple[str, ...]] = {
     # what ends a container, under each restart policy
     "exit0-onfailure": (), "exit0-always": (), "exit1-onfailure": (), "exit1-always": (), "exit42-always": (),
-    "exit137-never": (), "exit255-never": (), "two-ok-never": BOTH_STILL_RUN, "kill9-always": (), "kill-two-containers": (),
+    "exit137-never": (), "exit255-never": (), "two-ok-never": BOTH_STILL_RUN,
+    "kill9-always": (), "kill-two-containers": (),
     "oom-never": (), "command-not-found-never": (), "restart-rules": (), "workdir-missing": (),
     "kill-sandbox-never": (), "kill-sandbox-init": (r"c\[ended 137 Error; last -; restarts 0",),
     # init containers and sidecars
@@ -71,7 +72,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "sysctl-forbidden": (),
     # the end
     "delete-in-init": (), "delete-config-error": (), "delete-sidecar-in-init": (), "term-handled": (),
-    "grace-2-ignore-term": (), "grace-shortened": (), "force-delete": (), "deadline": (), "deadline-two-never": BOTH_STILL_RUN,
+    "grace-2-ignore-term": (), "grace-shortened": (), "force-delete": (), "deadline": (),
+    "deadline-two-never": BOTH_STILL_RUN,
     "label-change-running": (),
     # last words
     "termmsg-path": (), "termmsg-init": (), "termmsg-fallback": (), "termmsg-fallback-ok": (),
