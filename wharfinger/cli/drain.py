@@ -72,7 +72,7 @@ def plan(
         if refusal and not force:
             result.refusals.setdefault(refusal, []).append(name)
             continue
-        if not finished and any(volume.HasField("emptyDir") for volume in pod.spec.volumes):
+        if not finished and any(volume.volumeSource.HasField("emptyDir") for volume in pod.spec.volumes):
             if not delete_emptydir_data:
                 text = "cannot delete Pods with local storage (use --delete-emptydir-data to override)"
                 result.refusals.setdefault(text, []).append(name)

@@ -15,6 +15,7 @@ the reader of a pipe is gone  nothing                                           
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,10 @@ import click
 
 if TYPE_CHECKING:
     from wharfinger.api.errors import StatusError
+
+
+_NO_SERVER = "the apiserver cannot be reached: "
+"""How the client library begins when no server answered; a server's own 503 says something else."""
 
 
 class CommandError(Exception):
@@ -117,11 +122,10 @@ def _say(error: BaseException) -> int:
         return 1
     if isinstance(error, BaseExceptionGroup):
         return max(_say(member) for member in error.exceptions)
-    from wharfinger.api.errors import ServiceUnavailableError, StatusError
+    from wharfinger.api.errors import StatusError
 
-    if isinstance(error, ServiceUnavailableError) and error.__cause__ is not None:
-        # Raised by the client itself, out of a transport error: no server said this.
-        complain(f"Unable to connect to the server: {error.message}")
+    if isinstance(error, StatusError) and error.message.startswith(_NO_SERVER):
+        complain(f"Unable to connect to the server: {_transport(error.message.removeprefix(_NO_SERVER))}")
         return 1
     if isinstance(error, StatusError):
         complain(status_line(error))
@@ -131,6 +135,21 @@ def _say(error: BaseException) -> int:
         return 1
     complain(f"error: {type(error).__name__}: {error} (a bug in wharf; WHARF_TRACEBACK=1 shows where)")
     return 1
+
+
+def _transport(text: str) -> str:
+    """Cut gRPC's explanation down to what a person can use."""
+    for cause in ("Connection refused", "Connection reset", "No route to host", "Timeout", "CERTIFICATE_VERIFY_FAILED"):
+        if cause.lower() in text.lower():
+            address = re.search(r"ipv[46]:(\S+?):? ", text)
+            where = f" to {address[1]}" if address else ""
+            at = f" at {address[1]}" if address else ""
+            if cause == "Connection refused":
+                return f"connection{where} refused - is the apiserver running, and is this its gRPC address?"
+            if cause == "CERTIFICATE_VERIFY_FAILED":
+                return f"the certificate of the server{at} is not signed by the kubeconfig's authority"
+            return f"{cause}{where}"
+    return text
 
 
 def _usage(error: click.UsageError) -> str:
