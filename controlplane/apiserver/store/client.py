@@ -126,6 +126,8 @@ class EtcdClient:
         self.endpoints: list[Endpoint] = []
         self._current = 0
         self._lost_since: float | None = None
+        self.seen = 0
+        """A revision that the store had reached when it last answered; 0 before that."""
 
     async def start(self) -> None:
         """Open the channels; does not wait for etcd. Raises OSError when a TLS file cannot be read."""
@@ -162,6 +164,10 @@ class EtcdClient:
         if self._lost_since is None:
             self._lost_since = time.monotonic()
             log.warning("etcd does not answer; waiting for it", extra={"endpoint": endpoint.address, "error": why})
+        self.leave(endpoint)
+
+    def leave(self, endpoint: Endpoint) -> None:
+        """Send the next call to another endpoint, if there is one."""
         if self.endpoint is endpoint:
             self._current = (self._current + 1) % len(self.endpoints)
 
@@ -213,7 +219,9 @@ class EtcdClient:
     async def txn(self, request: bytes) -> rpc_pb2.TxnResponse:
         """Send an encoded transaction once. Raises EtcdFailure; after Unanswered it may have happened."""
         timeout = self.config.timeout
-        return await self.call("txn", lambda endpoint: endpoint.txn(request, timeout=timeout))
+        answer: rpc_pb2.TxnResponse = await self.call("txn", lambda endpoint: endpoint.txn(request, timeout=timeout))
+        self.seen = answer.header.revision
+        return answer
 
     async def range_raw(self, request: rpc_pb2.RangeRequest) -> rpc_pb2.RangeResponse:
         """Read keys; repeated while there is no answer."""
@@ -222,6 +230,7 @@ class EtcdClient:
         answer: rpc_pb2.RangeResponse = await self.read(
             operation, lambda endpoint: endpoint.kv.Range(request, timeout=timeout)
         )
+        self.seen = answer.header.revision
         return answer
 
     async def range(

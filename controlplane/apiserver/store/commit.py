@@ -99,7 +99,6 @@ class Committer:
         self._recovery: asyncio.Task[None] | None = None
         self._unsettled: list[Member] = []
         self._alarmed = False
-        self._seen = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
@@ -168,6 +167,9 @@ class Committer:
         if self._pace is not None:
             self._pace.cancel()
             self._pace = None
+        if self._lazy:  # they may as well come along
+            self._queue.extend(self._lazy)
+            self._lazy.clear()
         group = self._take()
         if not group:
             return
@@ -223,11 +225,10 @@ class Committer:
 
     async def _send(self, group: list[Member]) -> None:
         try:
-            if not self._seen:
-                self._seen = await self._client.revision()
+            base = self._client.seen or await self._client.revision()
             for member in group:
                 if not member.base:
-                    member.base = self._seen
+                    member.base = base
             single = len(group) == 1
             body = group[0].body if single else _encode(group)
             answer = await self._client.txn(body)
@@ -235,9 +236,8 @@ class Committer:
             self._recover(group)
             return
         except Unanswered:
-            if self._seen:
-                for member in group:
-                    member.uncertain = True
+            for member in group:
+                member.uncertain = member.base > 0
             self._recover(group)
             return
         except NoSpace as failure:
@@ -260,7 +260,6 @@ class Committer:
             return
         metrics.GROUP_SIZE.observe(len(group))
         revision = answer.header.revision
-        self._seen = max(self._seen, revision)
         if single:
             self._settle(group[0], answer, revision)
         else:

@@ -162,7 +162,7 @@ class Feed:
             try:
                 await asyncio.wait([reading])
                 if reading.cancelled():
-                    self._client.failed(endpoint, "the watch stands still")
+                    self._client.leave(endpoint)
                     reason = "silent"
                 else:
                     reading.result()
