@@ -111,8 +111,8 @@ async def test_two_servers_agree(servers: tuple[Apiserver, Apiserver]) -> None:
             made.data["k"] = "1"
             changed = await second.resource(core.ConfigMap).update(made)
             await first.resource(core.ConfigMap).update(changed)
+            made.data["k"] = "2"
             with pytest.raises(errors.ConflictError):
-                made.data["k"] = "2"
                 await first.resource(core.ConfigMap).update(made)
             await second.resource(core.ConfigMap).delete(name, namespace="default")
             with pytest.raises(errors.NotFoundError):
