@@ -11,7 +11,6 @@ column is scaled again only when the bounds have moved.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +31,7 @@ INFEASIBLE = -1
 
 _REBUILD_SHARE = 4
 """With more than one in so many rows changed, everything is computed again."""
+_FEW = 16
 
 
 class FilterColumn:
@@ -86,15 +86,11 @@ class ClassState:
         table = self.table
         if self.position == table.position and self._layout == table.layout:
             return
-        changes = None
-        if self._layout == table.layout:
-            changes = table.changes_since(self.position)
-            if changes is not None and len(changes) * _REBUILD_SHARE > table.size and len(changes) > 16:
-                changes = None
-        if changes is None:
+        changes = table.changes_since(self.position) if self._layout == table.layout else None
+        if changes is None or len(changes[0]) > max(_FEW, table.size // _REBUILD_SHARE):
             self._build()
         else:
-            self._update(changes)
+            self._update(*changes)
         self.position = table.position
 
     # -- everything
@@ -145,9 +141,9 @@ class ClassState:
 
     # -- a few rows
 
-    def _update(self, changes: list[tuple[int, int]]) -> None:
+    def _update(self, changed: list[int], aspects: int) -> None:
         self.history.begin(self)
-        rows, aspects = _rows_of(changes)
+        rows: Rows = slice(changed[0], changed[0] + 1) if len(changed) == 1 else np.array(changed, np.intp)
         delta = Delta(self.table.position, rows)
         feasible = self._filter_rows(rows, aspects, delta)
         check = self._take_feasible(rows, feasible)
@@ -181,8 +177,8 @@ class ClassState:
         if not (feasible != before).any():
             return False
         count = self.feasible_count
-        self.feasible_count += int(np.count_nonzero(feasible)) - int(np.count_nonzero(before))
         self.feasible[rows] = feasible
+        self.feasible_count = int(np.count_nonzero(self.feasible))
         self.verdicts += 1
         crossed = (count == 0) != (self.feasible_count == 0)
         return any(scored.bounds is not None and (crossed or not scored.uniform) for scored in self.scores)
@@ -224,16 +220,3 @@ class ClassState:
             return np.zeros(0, np.intp)
         top = self.total.max()
         return np.flatnonzero(self.total == top)
-
-
-def _rows_of(changes: Iterable[tuple[int, int]]) -> tuple[Rows, int]:
-    """Return the rows that changed, each once, and all that changed in any of them."""
-    aspects = 0
-    unique: set[int] = set()
-    for row, aspect in changes:
-        unique.add(row)
-        aspects |= aspect
-    if len(unique) == 1:
-        row = unique.pop()
-        return slice(row, row + 1), aspects
-    return np.fromiter(unique, np.intp, len(unique)), aspects

@@ -172,9 +172,7 @@ class Leadership:
                 return
 
     def _count(self, pod: QueuedPod, result: str, seconds: float) -> None:
-        profile = pod.info.cls.exemplar.spec.schedulerName
-        metrics.ATTEMPTS.labels(result, profile).inc()
-        metrics.ATTEMPT_SECONDS.labels(result, profile).observe(seconds)
+        metrics.attempt(result, self.engine.profile(pod.info).scheduler_name, seconds)
 
     def _attempt(self, pod: QueuedPod) -> None:
         try:
@@ -205,7 +203,7 @@ class Leadership:
         self.bound.move_to_end(info.key)
         if len(self.bound) > REMEMBERED:
             self.bound.popitem(last=False)
-        metrics.POD_SECONDS.labels(str(min(pod.attempts, 10))).observe(now - pod.added)
+        metrics.pod_bound(pod.attempts, now - pod.added)
         self._reporter.scheduled(info, placement.node)
         log.debug("bound", extra={"pod": info.key, "node": placement.node})
 
@@ -222,7 +220,7 @@ class Leadership:
         self.queue.retry(pod, time.monotonic())
         if not isinstance(error, errors.ConflictError):
             self._reporter.failed(info, f"binding to {placement.node} failed: {error}", reason="SchedulerError")
-            metrics.ATTEMPTS.labels("error", info.cls.exemplar.spec.schedulerName).inc()
+            metrics.ATTEMPTS.labels("error", self.engine.profile(info).scheduler_name).inc()
 
     # -- events
 

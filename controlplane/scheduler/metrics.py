@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -27,6 +28,28 @@ BIND_FAILURES = Counter("scheduler_bind_failures_total", "Bindings that were ref
 WOKEN = Counter("scheduler_pods_woken_total", "Unschedulable pods that became active because a node would take them")
 LEADER = Gauge("leader_election_master_status", "Whether this process leads", ["name"])
 NODES = Gauge("scheduler_cache_size", "What the node table holds", ["type"])
+
+
+@cache
+def _attempts_of(result: str, profile: str) -> tuple[Counter, Histogram]:
+    return ATTEMPTS.labels(result, profile), ATTEMPT_SECONDS.labels(result, profile)
+
+
+def attempt(result: str, profile: str, seconds: float) -> None:
+    """Count an attempt: scheduled, unschedulable or error."""
+    counter, histogram = _attempts_of(result, profile)
+    counter.inc()
+    histogram.observe(seconds)
+
+
+@cache
+def _pods_by_attempts(attempts: int) -> Histogram:
+    return POD_SECONDS.labels(str(attempts))
+
+
+def pod_bound(attempts: int, seconds: float) -> None:
+    """Count a pod that was bound `seconds` after it was first seen."""
+    _pods_by_attempts(min(attempts, 10)).observe(seconds)
 
 
 class PendingPods(Collector):

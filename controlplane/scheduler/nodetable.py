@@ -121,7 +121,8 @@ class NodeTable:
         self.born: Ints = np.zeros(size, np.int64)
         """Position at which each row was given to its present node."""
         self._by_node: dict[str, dict[str, Usage]] = {}
-        self._journal: list[tuple[int, int]] = []
+        self._changed_rows: list[int] = []
+        self._changed_aspects: list[int] = []
         self._free: list[int] = list(range(size - 1, -1, -1))
         self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
         self._labels: dict[str, LabelColumn] = {}
@@ -204,7 +205,7 @@ class NodeTable:
 
     def _grow(self) -> None:
         old = self.size
-        more = old
+        more = max(_SMALLEST, old // 4)
         self.names += [None] * more
         self.nodes += [None] * more
         self.alive = np.concatenate((self.alive, np.zeros(more, np.bool_)))
@@ -363,15 +364,24 @@ class NodeTable:
     # -- journal ---------------------------------------------------------------------------------------------------
 
     def _note(self, row: int, aspects: int) -> None:
-        self._journal.append((row, aspects))
+        self._changed_rows.append(row)
+        self._changed_aspects.append(aspects)
         self.position += 1
         self.touched[row] = self.position
-        if len(self._journal) > 2 * _JOURNAL:
-            del self._journal[:-_JOURNAL]
+        if len(self._changed_rows) > 2 * _JOURNAL:
+            del self._changed_rows[:-_JOURNAL]
+            del self._changed_aspects[:-_JOURNAL]
 
-    def changes_since(self, position: int) -> list[tuple[int, int]] | None:
-        """Return the changes after a position, oldest first; None when they are no longer known."""
+    def changes_since(self, position: int) -> tuple[list[int], int] | None:
+        """Return the rows changed after a position (some perhaps twice), and all that changed in any of them.
+
+        None when the changes are no longer known.
+        """
         count = self.position - position
-        if count > len(self._journal):
+        begin = len(self._changed_rows) - count
+        if begin < 0:
             return None
-        return self._journal[len(self._journal) - count :]
+        aspects = 0
+        for changed in set(self._changed_aspects[begin:]):
+            aspects |= changed
+        return self._changed_rows[begin:], aspects

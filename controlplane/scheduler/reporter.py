@@ -83,7 +83,7 @@ class Reporter:
             await self._wake.wait()
             busy = self._busy()
             for _ in range(BUSY_PORTION if busy else PORTION):
-                if self._events:
+                if self._events and self._recorder.backlog < PORTION:
                     self._record(*self._events.popleft())
             while self._conditions and len(writing) < WRITERS:
                 key = next(iter(self._conditions))

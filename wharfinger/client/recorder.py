@@ -62,6 +62,11 @@ class EventRecorder:
         self.dropped = 0
         """How many events were not recorded: over budget, over memory, or refused."""
 
+    @property
+    def backlog(self) -> int:
+        """How many events wait to be written; beyond PENDING further ones are dropped."""
+        return len(self._pending)
+
     def event(self, obj: Message, type_: str, reason: str, message: str, *, field_path: str = "") -> None:
         """Record that something happened to an object; `type_` is ``Normal`` or ``Warning``."""
         kind, metadata = kinds.of(obj), obj.metadata  # type: ignore[attr-defined]

@@ -95,5 +95,5 @@ def test_changes_too_long_ago_are_not_known() -> None:
         table.place("ns/p", "a", taken)
         table.remove("ns/p")
     assert table.changes_since(0) is None
-    assert table.changes_since(table.position) == []
-    assert table.changes_since(table.position - 2) == [(table.rows["a"], Aspect.USAGE)] * 2
+    assert table.changes_since(table.position) == ([], 0)
+    assert table.changes_since(table.position - 2) == ([table.rows["a"]] * 2, Aspect.USAGE)
