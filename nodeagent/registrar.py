@@ -4,8 +4,8 @@ The first write comes with the runtime's first answer; when containerd goes away
 within seconds. A node that exists already keeps what others wrote to it (cordons, taints, labels); only the agent's
 own labels and status are brought up to date.
 
-What the API has is read again at every look (hollow nodes: once a minute, and after a pause of their process), because
-others write the status too: a node that was silent for long is marked Unknown, and must say that it is back.
+What the API has is read again at every look, because others write the status too: a node that was silent for long is
+marked Unknown, and must say that it is back. Hollow nodes look once a minute, for thousands of them share an apiserver.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 10.0
 FULL_SECONDS = 300.0
-HOLLOW_LOOKS = 6
-"""Hollow nodes read themselves back at every such look only: thousands of them share an apiserver."""
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 _EVENTS = {
     ("Ready", "True"): ("Normal", "NodeReady"),
@@ -78,7 +76,6 @@ class Registrar:
         self._version = RuntimeVersion("containerd", "unknown")
         self._images: Sequence[ImageRecord] = ()
         self._written_at = 0.0
-        self._read_at = time.monotonic()
         self._looked_at = time.monotonic()
         self._look = asyncio.Event()
         self.node = new_node(settings, machine)
@@ -143,14 +140,12 @@ class Registrar:
             self._look.clear()
 
     async def _read_back(self) -> None:
-        """Learn what others wrote to the node's status meanwhile, if it is time to."""
+        """Learn what others wrote to the node's status meanwhile."""
         now = time.monotonic()
         paused = now - self._looked_at > 2 * self._look_seconds
         self._looked_at = now
-        pace = self._look_seconds * (HOLLOW_LOOKS if self._hollow else 1)
-        if not self._written_at or not (paused or now - self._read_at >= 0.8 * pace):
+        if not self._written_at:
             return
-        self._read_at = now
         with contextlib.suppress(errors.NotFoundError):  # the write finds out, too, and registers anew
             read = await self._nodes.get(self._settings.name, resource_version="" if paused else "0")
             if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion):
