@@ -148,6 +148,12 @@ class Etcd:
         return self._process.pid
 
     @property
+    def version(self) -> str:
+        """As the binary says: ``3.4.23``."""
+        done = subprocess.run(["etcd", "--version"], capture_output=True, text=True, check=True)
+        return done.stdout.split()[2]
+
+    @property
     def log(self) -> Path:
         """What the process printed, over all its lives."""
         return self.folder / "etcd.log"

@@ -47,8 +47,8 @@ class NoSpace(EtcdFailure):
     def to_status(self, doing: str) -> errors.StatusError:
         """503, with what to do."""
         return errors.ServiceUnavailableError(
-            f"cannot {doing}: etcd's database has reached its space quota and takes deletes only; delete what is not "
-            "needed, then run `wharf etcd compact`, `wharf etcd defrag` and `wharf etcd disarm`, "
+            f"cannot {doing}: etcd's database has reached its space quota and takes at most deletes; delete what "
+            "is not needed, then run `wharf etcd compact`, `wharf etcd defrag` and `wharf etcd disarm`, "
             "or raise etcd's --quota-backend-bytes"
         )
 
