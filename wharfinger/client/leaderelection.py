@@ -92,8 +92,8 @@ class LeaderElector:
                     log.error("the leader's work ended with an error, standing again", exc_info=error)
                 log.warning("no longer leading", extra=self._fields())
         except asyncio.CancelledError:
-            if lease is not None and lease.spec.holderIdentity == self._identity:
-                await self._release(lease)
+            if lease is not None:
+                await self._release()
             raise
 
     def _fields(self) -> dict[str, object]:
@@ -183,12 +183,16 @@ class LeaderElector:
             self._say_once(error)
             return None
 
-    async def _release(self, lease: coordination.Lease) -> None:
-        lease.spec.holderIdentity = ""
-        lease.spec.leaseDurationSeconds = 1
-        _now(lease.spec.renewTime)
+    async def _release(self) -> None:
         try:
             async with asyncio.timeout(self._retry_period):
+                # Read afresh: a renewal may have been under way when we were stopped.
+                lease = await self._leases.get(self._name, namespace=self._namespace)
+                if lease.spec.holderIdentity != self._identity:
+                    return
+                lease.spec.holderIdentity = ""
+                lease.spec.leaseDurationSeconds = 1
+                _now(lease.spec.renewTime)
                 await self._leases.update(lease)
             log.info("released the lease", extra=self._fields())
         except (errors.StatusError, TimeoutError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import socket
@@ -20,13 +21,25 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self
 
-from tests.support.etcd import Etcd, free_ports
+from tests.support.etcd import Etcd
 from wharfinger import pki
 from wharfinger.api import errors, times
 from wharfinger.api.types import apps, coordination, core
 from wharfinger.client import Client, ClientConfig
 
 START_SECONDS = 30.0
+
+
+def port() -> int:
+    """Return a port that nobody listens on, outside the range that the kernel hands to clients' connections."""
+    while True:
+        number = random.randint(20000, 32000)
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", number))
+            except OSError:
+                continue
+            return number
 
 
 class Process:
@@ -101,7 +114,7 @@ class Plane:
         self.etcd = Etcd()
         self._flags = apiserver_flags
         self._processes: list[Process] = []
-        self.grpc_port, self.https_port = free_ports(2)
+        self.grpc_port, self.https_port = port(), port()
         self.apiserver: Process | None = None
 
     def __enter__(self) -> Self:
@@ -113,6 +126,7 @@ class Plane:
             )
             self._user("admin", "admin", ["system:masters"])
             self._user("manager", "system:kube-controller-manager", [])
+            self._user("scheduler", "system:kube-scheduler", [])
             self.start_apiserver()
         except BaseException:
             self.close()
@@ -166,13 +180,35 @@ class Plane:
         raise RuntimeError(f"the apiserver did not start:\n{self.apiserver.log.read_text()[-3000:]}")
 
     def manager(self, *flags: str, name: str = "manager") -> Manager:
-        (port,) = free_ports(1)
+        number = port()
         command = [
             *_program("controlplane.controllers.main"),
-            "--kubeconfig", str(self.folder / "manager.kubeconfig"), "--secure-port", str(port),
+            "--kubeconfig", str(self.folder / "manager.kubeconfig"), "--secure-port", str(number),
             "--log-level", "debug", *flags,
         ]  # fmt: skip
-        made = Manager(f"{name}-{len(self._processes)}", command, self.folder, port)
+        made = Manager(f"{name}-{len(self._processes)}", command, self.folder, number)
+        self._processes.append(made)
+        return made
+
+    def scheduler(self) -> Process:
+        command = [
+            *_program("controlplane.scheduler.main"), "--kubeconfig", str(self.folder / "scheduler.kubeconfig"),
+            "--secure-port", "0", "--grpc-port", "0",
+        ]  # fmt: skip
+        made = Process(f"scheduler-{len(self._processes)}", command, self.folder)
+        self._processes.append(made)
+        return made
+
+    def hollow_node(self, name: str) -> Process:
+        """Start the real agent of one node, on a runtime in memory, that beats every second. The node is `name`1."""
+        root = self.folder / f"hollow-{name}"
+        command = [
+            *_program("nodeagent.main"), "--kubeconfig", str(self.folder / "admin.kubeconfig"),
+            "--hollow", "1", "--hollow-prefix", name, "--root-dir", str(root), "--pod-logs-dir", str(root / "logs"),
+            "--port", "0",
+            "--heartbeat-interval", "1s", "--node-status-report-frequency", "2s",
+        ]  # fmt: skip
+        made = Process(f"{name}-{len(self._processes)}", command, self.folder)
         self._processes.append(made)
         return made
 
