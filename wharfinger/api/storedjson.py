@@ -106,7 +106,6 @@ def encode_definition(definition: apiextensions.CustomResourceDefinition) -> byt
     """Return the stored value of a CustomResourceDefinition."""
     document = to_json(definition)
     document["apiVersion"] = STORED_VERSION
-    document["metadata"].pop("resourceVersion", None)
     spec = document["spec"]
     versions = spec["versions"] or []
     if versions:

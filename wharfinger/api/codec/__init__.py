@@ -9,8 +9,9 @@ from wharfinger.api.codec.encode import to_json, to_json_bytes
 from wharfinger.api.codec.issues import FieldIssue
 from wharfinger.api.codec.manifests import dump as to_yaml
 from wharfinger.api.codec.manifests import from_yaml, load_documents, load_manifests
+from wharfinger.api.codec.wire import from_protobuf
 
 __all__ = [
-    "Decoded", "FieldIssue", "Validation", "canonical_bytes", "from_json", "from_yaml", "load_documents",
-    "load_manifests", "read_object", "to_json", "to_json_bytes", "to_yaml",
+    "Decoded", "FieldIssue", "Validation", "canonical_bytes", "from_json", "from_protobuf", "from_yaml",
+    "load_documents", "load_manifests", "read_object", "to_json", "to_json_bytes", "to_yaml",
 ]  # fmt: skip

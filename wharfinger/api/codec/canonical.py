@@ -10,13 +10,16 @@ function a type, which leaves out every branch that has nothing to fill in.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from wharfinger.api import quantity, times
 from wharfinger.api.codec import schema
 from wharfinger.api.codec.schema import FieldInfo, info_of
+from wharfinger.api.errors import BadRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 _ZERO: dict[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0, "uint32": 0, "uint64": 0, "double": 0.0}
+_ALTERNATIVES = (schema.SCHEMA_OR_ARRAY, schema.SCHEMA_OR_BOOL, schema.SCHEMA_OR_STRING_ARRAY)
+"""Forms of messages that hold one thing or another, told apart by presence."""
 _MANY = 4
 """From so many fields on, one call that handles them together is cheaper than one a field."""
 _WIDE = 9
@@ -63,7 +68,23 @@ def _fill_quantity(message: Any) -> None:
         message.string = canonical
 
 
+@lru_cache(maxsize=4096)
+def _json_problem(raw: bytes) -> str:
+    try:
+        orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        return str(error)
+    return ""
+
+
+def _check_raw(message: Any) -> None:
+    raw = message.raw
+    if raw and (problem := _json_problem(raw)):
+        raise BadRequestError(f"an embedded {message.DESCRIPTOR.name} must hold JSON: {problem}")
+
+
 _SPECIAL: dict[int, Callable[[Any], None]] = {
+    schema.RAW_JSON: _check_raw,
     schema.TIME: _fill_time,
     schema.MICRO_TIME: _fill_micro_time,
     schema.QUANTITY: _fill_quantity,
@@ -133,9 +154,7 @@ class _Compiler:
     @staticmethod
     def _wrapped(descriptor: Descriptor) -> bool:
         """Whether a type's alternatives are told apart by presence, so that nothing may be filled in."""
-        return schema.form_of(descriptor) in (
-            schema.SCHEMA_OR_ARRAY, schema.SCHEMA_OR_BOOL, schema.SCHEMA_OR_STRING_ARRAY,
-        )  # fmt: skip
+        return schema.form_of(descriptor) in _ALTERNATIVES
 
     def _below(self, descriptor: Descriptor) -> Callable[[Any], None]:
         """Make the function that visits what may have something to fill below a message."""
@@ -154,7 +173,8 @@ class _Compiler:
     def _visit(self, field: FieldInfo, names: dict[str, Any], fillers: dict[int, Callable[[Any], None]]) -> list[str]:
         if field.message is None:
             return []
-        optional = _optional(field)
+        pointer = field.pointer or (field.owner is not None and self._wrapped(field.owner))
+        optional = pointer or _optional(field)
         filler = self._filler(field.message, whole=optional)
         if filler is _nothing:
             return []
@@ -167,7 +187,7 @@ class _Compiler:
             fillers[field.number] = lambda values: _each(filler, values)
             return [f"v = {read}", f"if v: [{call}(e) for e in v]"]
         fillers[field.number] = filler
-        return [f"if m.HasField({field.name!r}): {call}({read})" if field.pointer else f"{call}({read})"]
+        return [f"if m.HasField({field.name!r}): {call}({read})" if pointer else f"{call}({read})"]
 
     def _fill(self, descriptor: Descriptor, template: bytes, below: Callable[[Any], None]) -> Callable[[Any], None]:
         """Make the function that fills a message by itself: by its template, or field by field if there are few."""
@@ -273,7 +293,11 @@ def _nothing(_: Any) -> None:
 
 
 def canonical_bytes(message: Message) -> bytes:
-    """Return the bytes that Kubernetes would store for this message; the message itself is left as it is."""
+    """Return the bytes that Kubernetes would store for this message; the message itself is left as it is.
+
+    Raises BadRequestError when bytes that must be JSON (a ControllerRevision's data, managed fields) are none: they
+    would spoil each list that shows them.
+    """
     plan = _plan(schema.descriptor_of(message))
     copy = message.FromString(plan.template + message.SerializePartialToString())
     plan.below(copy)

@@ -32,9 +32,11 @@ M = TypeVar("M", bound="Message")
 
 MAX_ALIASED_NODES = 100_000
 """How many values aliases may add to a stream in total."""
-MAX_VALUES = 300_000
-"""How many values one stream may have; half a second of work."""
-MAX_DOCUMENTS = 10_000
+MAX_VALUES = 100_000
+"""How many values one document may have; a few tenths of a second of work."""
+MAX_DOCUMENTS = 100_000
+MAX_STREAM_BYTES = 64 * 1024 * 1024
+"""The largest file of manifests that is read; one object must be far smaller."""
 
 _TAG = "tag:yaml.org,2002:"
 _WORDS: dict[str, bool | None] = {
@@ -152,15 +154,16 @@ class _Composer:
     def documents(self) -> Iterator[Any]:
         anchors: dict[str, tuple[Any, int]] = {}
         stack: list[_Open] = []
-        documents = 0
+        documents = start = 0
         try:
             for event in yaml.parse(self._data, Loader=yaml.CSafeLoader):
                 self._mark = event.start_mark
-                if self._nodes > MAX_VALUES:
-                    raise ValueError(f"there are more than {MAX_VALUES} values")
+                if self._nodes - start > MAX_VALUES:
+                    raise ValueError(f"the document has more than {MAX_VALUES} values")
                 if isinstance(event, yaml.ScalarEvent):
-                    done, anchor, nodes = self._scalar(event, stack), event.anchor, 1
-                    self._nodes += 1
+                    done, anchor = self._scalar(event, stack), event.anchor
+                    nodes = 1 + len(event.value) // 100  # so that aliases to long texts are not cheap
+                    self._nodes += nodes
                 elif isinstance(event, yaml.AliasEvent):
                     if event.anchor not in anchors:
                         raise ValueError(f"the alias *{event.anchor} stands for nothing that was complete before it")
@@ -182,6 +185,7 @@ class _Composer:
                 elif isinstance(event, yaml.DocumentStartEvent):
                     anchors.clear()
                     documents += 1
+                    start = self._nodes
                     if documents > MAX_DOCUMENTS:
                         raise ValueError(f"there are more than {MAX_DOCUMENTS} documents")
                     continue
@@ -270,15 +274,15 @@ def _explain(error: yaml.YAMLError) -> str:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-def load_documents(data: bytes | str) -> list[Any]:
+def load_documents(data: bytes | str, *, max_bytes: int = MAX_STREAM_BYTES) -> list[Any]:
     """Read all documents of a YAML stream (or of a stream of JSON objects) as plain values; empty ones are left out.
 
     Objects with duplicate fields are :class:`~wharfinger.api.codec.text.Duplicated`. Raises BadRequestError with the
     line for what is neither, is too large, nests too deeply or grows by aliases.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    if len(raw) > MAX_BYTES:
-        raise BadRequestError(f"the text has {len(raw)} bytes; at most {MAX_BYTES} are read")
+    if len(raw) > max_bytes:
+        raise BadRequestError(f"the text has {len(raw)} bytes; at most {max_bytes} are read")
     try:
         content = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -333,7 +337,7 @@ def load_manifests(data: bytes | str) -> list[dict[str, Any]]:
 
 def from_yaml(data: bytes | str, message_class: type[M], *, validation: Validation = "Warn") -> Decoded[M]:
     """Read one object from YAML; see :func:`~wharfinger.api.codec.decode.from_json` for the rest."""
-    documents = load_documents(data)
+    documents = load_documents(data, max_bytes=MAX_BYTES)
     if len(documents) != 1:
         raise BadRequestError(f"one YAML document is wanted, not {len(documents)}")
     return from_value(documents[0], message_class, validation=validation, duplicated=True)

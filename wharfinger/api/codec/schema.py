@@ -59,6 +59,8 @@ class FieldInfo:
     inline: bool
     omitempty: bool
     omitzero: bool
+    owner: Descriptor | None
+    """The message type that has the field."""
     options: Any
     """The ``(wharf.field)`` options, for merge keys and list types."""
 
@@ -134,6 +136,7 @@ def _field(field: FieldDescriptor) -> FieldInfo:
         inline=options.inline,
         omitempty=options.omitempty,
         omitzero=options.omitzero,
+        owner=field.containing_type,
         options=options,
     )
 
