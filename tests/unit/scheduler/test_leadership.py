@@ -1,0 +1,208 @@
+"""Outcomes of bindings, against a client whose answers the test chooses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from controlplane.scheduler import binder as binder_module
+from controlplane.scheduler.decisions import Placement
+from controlplane.scheduler.leadership import Leadership
+from controlplane.scheduler.observed import ObservedNode, observe_pod
+from controlplane.scheduler.profile import Profile
+from tests.unit.scheduler.builders import node, pod
+from wharfinger.api import errors
+from wharfinger.api.types import core
+from wharfinger.proto.native import resources_v1_pb2 as resources
+
+Answer = Callable[[Sequence[resources.BindRequest]], Sequence[resources.BindResult]]
+
+
+class Pods:
+    """What reading a pod answers."""
+
+    def __init__(self) -> None:
+        self.stored = core.Pod()
+
+    async def get(self, name: str, *, namespace: str) -> core.Pod:
+        return self.stored
+
+
+class Writer:
+    """Takes every write."""
+
+    async def patch(self, *_: Any, **__: Any) -> None:
+        return
+
+    async def create(self, *_: Any, **__: Any) -> None:
+        return
+
+    async def close(self) -> None:
+        return
+
+
+class Client:
+    """Answers binds from a list, the last answer for ever."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.asked: list[list[str]] = []
+        self.pods = Pods()
+
+    def resource(self, _: object) -> Pods:
+        return self.pods
+
+    def writer(self) -> Writer:
+        return Writer()
+
+    async def bind_many(self, requests: Sequence[resources.BindRequest]) -> Sequence[resources.BindResult]:
+        self.asked.append([f"{request.pod}>{request.node}" for request in requests])
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return answer(requests)
+
+
+def accept(requests: Sequence[resources.BindRequest]) -> Sequence[resources.BindResult]:
+    return [resources.BindResult(resource_version="1") for _ in requests]
+
+
+def refuse(error: errors.StatusError) -> Answer:
+    return lambda requests: [resources.BindResult(error=error.to_status()) for _ in requests]
+
+
+def lose(_: Sequence[resources.BindRequest]) -> Sequence[resources.BindResult]:
+    raise errors.ServiceUnavailableError("gone")
+
+
+class Setup:
+    def __init__(self) -> None:
+        self.client = Client()
+        self.term = Leadership(self.client, [Profile()], seed=1)  # type: ignore[arg-type]
+        self.term.set_node(ObservedNode.of(node("a", allocatable={"cpu": "1", "memory": "8Gi", "pods": "110"})))
+
+    def see(self, entry: core.Pod) -> None:
+        self.term.set_pod(observe_pod(entry, self.term.engine.pods, schedulers=frozenset({"default-scheduler"})))
+
+    async def turn(self) -> None:
+        """Decide and bind once, and wait for the answers."""
+        self.term._decide_slice()
+        self.term._binder.flush()
+        while self.term._binder._calls:
+            await asyncio.gather(*self.term._binder._calls)
+            await asyncio.sleep(0)
+
+    @property
+    def used(self) -> int:
+        return int(self.term.engine.table.requested[0, self.term.engine.table.rows["a"]])
+
+
+@pytest_asyncio.fixture
+async def setup(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Setup]:
+    monkeypatch.setattr(binder_module, "RETRY_SECONDS", 0.0)
+    made = Setup()
+    yield made
+    await made.term._binder.close()
+    await made.term._reporter.close()
+
+
+async def test_a_bound_pod_leaves_the_queue_and_stays_counted(setup: Setup) -> None:
+    setup.client.answers = [accept]
+    setup.see(pod("p", {"cpu": "600m"}))
+    await setup.turn()
+    assert setup.client.asked == [["p>a"]]
+    assert len(setup.term.queue) == 0
+    assert setup.used == 600
+    assert isinstance(setup.term.bound["default/p"].placement, Placement)
+    setup.see(pod("p", {"cpu": "600m"}, node_name="a"))
+    assert setup.used == 600, "the watch confirms what was assumed"
+
+
+async def test_a_refused_pod_is_forgotten_and_tried_again_after_a_pause(setup: Setup) -> None:
+    setup.client.answers = [refuse(errors.ConflictError("changed"))]
+    setup.see(pod("p", {"cpu": "600m"}))
+    await setup.turn()
+    assert setup.used == 0
+    assert setup.term.queue.counts["backoff"] == 1
+
+
+async def test_a_pod_that_is_gone_is_dropped(setup: Setup) -> None:
+    setup.client.answers = [refuse(errors.not_found("pods", "p"))]
+    setup.see(pod("p", {"cpu": "600m"}))
+    await setup.turn()
+    assert setup.used == 0
+    assert len(setup.term.queue) == 0
+
+
+async def test_a_lost_answer_is_asked_for_again(setup: Setup) -> None:
+    setup.client.answers = [lose, lose, accept]
+    setup.see(pod("p", {"cpu": "600m"}))
+    await setup.turn()
+    assert setup.client.asked == [["p>a"]] * 3
+    assert "default/p" in setup.term.bound
+
+
+async def test_a_lost_answer_that_had_happened_counts_as_bound(setup: Setup) -> None:
+    setup.client.answers = [lose, refuse(errors.ConflictError("already assigned"))]
+    setup.client.pods.stored = pod("p", node_name="a")
+    setup.see(pod("p", {"cpu": "600m"}))
+    await setup.turn()
+    assert "default/p" in setup.term.bound
+    assert setup.used == 600
+
+
+async def test_a_pod_bound_elsewhere_meanwhile_is_counted_there(setup: Setup) -> None:
+    setup.client.answers = [refuse(errors.ConflictError("already assigned"))]
+    setup.term.set_node(ObservedNode.of(node("b", allocatable={"cpu": "1", "pods": "9"}, unschedulable=True)))
+    setup.see(pod("p", {"cpu": "600m"}))
+    setup.term._decide_slice()
+    assert setup.used == 600
+    setup.see(pod("p", {"cpu": "600m"}, node_name="b"))
+    await setup.turn()
+    assert setup.used == 0
+    assert setup.term.engine.table.placed["default/p"][0] == "b"
+    assert len(setup.term.queue) == 0
+
+
+async def test_a_pod_deleted_while_its_binding_is_under_way(setup: Setup) -> None:
+    setup.client.answers = [refuse(errors.not_found("pods", "p"))]
+    setup.see(pod("p", {"cpu": "600m"}))
+    setup.term._decide_slice()
+    setup.term.drop_pod("default/p")
+    again = pod("p", {"cpu": "700m"})
+    again.metadata.uid = "another"
+    setup.see(again)
+    setup.client.answers.append(accept)
+    setup.term._binder.flush()
+    await setup.turn()
+    assert setup.used == 700, "the answer about the first pod does not touch the second"
+
+
+async def test_a_pod_that_a_plugin_chokes_on_does_not_stop_the_others(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup.client.answers = [accept]
+    decide = setup.term.engine.decide
+
+    def choke(info: Any) -> Any:
+        if info.name == "bad":
+            raise ZeroDivisionError("plugin")
+        return decide(info)
+
+    monkeypatch.setattr(setup.term.engine, "decide", choke)
+    setup.see(pod("bad"))
+    setup.see(pod("good"))
+    await setup.turn()
+    assert "default/good" in setup.term.bound
+    assert setup.term.queue.counts["backoff"] == 1
+
+
+async def test_finished_pods_give_back_their_room(setup: Setup) -> None:
+    running = pod("p", {"cpu": "600m"}, node_name="a")
+    setup.see(running)
+    assert setup.used == 600
+    running.status.phase = "Succeeded"
+    setup.see(running)
+    assert setup.used == 0
