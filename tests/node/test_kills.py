@@ -52,7 +52,7 @@ async def test_nothing_acknowledged_is_lost(grouping: bool) -> None:
             await _run(cluster, random.Random(seed))
     except BaseException:
         for name in cluster.processes.names():
-            print(f"--- end of {name}'s log\n{cluster.processes.tail(name, 1500)}")
+            print(f"--- end of {name}'s log\n{cluster.processes.tail(name, 4000)}")
         raise
     finally:
         await asyncio.to_thread(cluster.down, purge=True)
@@ -126,6 +126,7 @@ async def _kill_all_over(cluster: Cluster, dice: random.Random) -> None:
 
 
 async def _all_running(client: Client, created: dict[str, str]) -> list[core.Pod]:
+    deadline = asyncio.get_running_loop().time() + 120
     while True:
         try:
             pods = (await client.resource(core.Pod).list(namespace=NAMESPACE)).items
@@ -138,6 +139,9 @@ async def _all_running(client: Client, created: dict[str, str]) -> list[core.Pod
         assert all(pod.status.phase in ("Pending", "Running") for pod in pods), "a pod failed"
         if all(pod.status.phase == "Running" for pod in pods):
             return pods
+        if asyncio.get_running_loop().time() > deadline:
+            late = [pod for pod in pods if pod.status.phase != "Running"]
+            pytest.fail(f"{len(late)} pods do not run, such as {late[0].metadata.name}:\n{late[0]}")
         await asyncio.sleep(0.5)
 
 
@@ -176,7 +180,7 @@ async def _watchers_saw_all(cluster: Cluster, watchers: list[PodHistory], since:
             await asyncio.sleep(0.2)
     for watcher in watchers:
         assert watcher.troubles == []
-        assert watcher.resumes >= 2, f"{watcher.name} was never cut off: the test proves nothing"
+        assert watcher.resumes >= 1, f"{watcher.name} was never cut off: the test proves nothing"
         lost = sorted(truth.keys() - watcher.seen.keys(), key=lambda change: change[1])
         assert lost == [], f"{watcher.name} lost {len(lost)} changes"
         assert {change: watcher.seen[change] for change in truth} == truth

@@ -318,7 +318,7 @@ class Cluster:
             runtime = self.runtime(name.removeprefix("containerd-"))
             if runtime.pid is not None:
                 return
-            runtime.start()
+            runtime.start(timeout=120)
         else:
             if self.processes.running(name) is not None:
                 return
