@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from wharfinger.api.times import parse_rfc3339
 
@@ -62,10 +63,12 @@ async def read_log(path: Path, query: LogQuery, ended: Callable[[], bool]) -> As
     """
     left = query.limit_bytes
     files = files_of(path)
+    # What is there now is read up to where following begins: no line twice, none lost.
     current = _Follower(path) if query.follow else None
+    until = current.begin if current is not None else None
     if current is None and not any(file.exists() for file in files):
         raise FileNotFoundError(path)
-    lines = _last_lines(files, query.tail_lines) if query.tail_lines is not None else _all_lines(files)
+    lines = _all_lines(files, until) if query.tail_lines is None else _last_lines(files, query.tail_lines, until)
     buffer = bytearray()
     for line in lines:
         shown = entry(line, query)
@@ -105,7 +108,8 @@ class _Follower:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = path.open("rb")
-        self._file.seek(0, os.SEEK_END)
+        self.begin = _after_last_line(self._file)
+        self._file.seek(self.begin)
         self._rest = b""
 
     def more(self) -> Iterator[bytes]:
@@ -125,25 +129,42 @@ class _Follower:
         self._file.close()
 
 
-def _all_lines(files: list[Path]) -> Iterator[bytes]:
+def _after_last_line(stream: BinaryIO) -> int:
+    """Return the position behind the last complete line."""
+    position = stream.seek(0, os.SEEK_END)
+    while position > 0:
+        step = min(CHUNK_BYTES, position)
+        stream.seek(position - step)
+        found = stream.read(step).rfind(b"\n")
+        if found >= 0:
+            return position - step + found + 1
+        position -= step
+    return 0
+
+
+def _all_lines(files: list[Path], until: int | None) -> Iterator[bytes]:
+    """Yield all complete lines; of the last file only those before position `until`."""
     for file in files:
+        left = until if file is files[-1] else None
         try:
             with file.open("rb") as stream:
                 for line in stream:
+                    if left is not None and (left := left - len(line)) < 0:
+                        break
                     if line.endswith(b"\n"):
                         yield line
         except FileNotFoundError:
             continue  # rotated away meanwhile
 
 
-def _last_lines(files: list[Path], count: int) -> Iterator[bytes]:
-    """Yield the last `count` complete entries, reading the files from behind."""
+def _last_lines(files: list[Path], count: int, until: int | None) -> Iterator[bytes]:
+    """Yield the last `count` complete lines, reading the files from behind."""
     if count <= 0:
         return
     found: list[bytes] = []
     for file in reversed(files):
         try:
-            block = _tail_of(file, count - len(found))
+            block = _tail_of(file, count - len(found), until if file is files[-1] else None)
         except FileNotFoundError:
             continue
         found = block + found
@@ -152,9 +173,9 @@ def _last_lines(files: list[Path], count: int) -> Iterator[bytes]:
     yield from found[-count:]
 
 
-def _tail_of(file: Path, count: int) -> list[bytes]:
+def _tail_of(file: Path, count: int, until: int | None) -> list[bytes]:
     with file.open("rb") as stream:
-        position = stream.seek(0, os.SEEK_END)
+        position = stream.seek(0, os.SEEK_END) if until is None else until
         data = b""
         while position > 0 and data.count(b"\n") <= count:
             step = min(CHUNK_BYTES, position)

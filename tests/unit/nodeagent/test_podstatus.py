@@ -38,8 +38,9 @@ def test_running_pod():
 @pytest.mark.parametrize(
     ("policy", "codes", "ended", "phase"),
     [
-        ("Never", (0, 0), True, "Succeeded"), ("Never", (0, 1), True, "Failed"), ("OnFailure", (0, 0), True, "Succeeded"),
-        ("Never", (0, 1), False, "Running"), ("Always", (0, 1), False, "Running"), ("OnFailure", (0, 1), False, "Running"),
+        ("Never", (0, 0), True, "Succeeded"), ("Never", (0, 1), True, "Failed"),
+        ("OnFailure", (0, 0), True, "Succeeded"), ("Never", (0, 1), False, "Running"),
+        ("Always", (0, 1), False, "Running"), ("OnFailure", (0, 1), False, "Running"),
     ],
 )  # fmt: skip
 def test_phase_of_ended_containers(policy, codes, ended, phase):
