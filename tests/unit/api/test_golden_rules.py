@@ -1,9 +1,10 @@
 """Defaulting and validation against what a real kube-apiserver answered, without any server.
 
 Each recorded conversation is played against a server of a few lines: decode, default, prepare (the apiserver's own
-strategies), validate, keep. Compared are the status code, the causes' fields and reasons in their order, and for the
-defaults area the whole body. What the few lines cannot know (admission, allocation, authorisation) is listed with its
-reason in ``golden_rules_exceptions.yaml``; an exception that no longer applies is a failure too.
+strategies), validate, keep. Compared are the status code, the causes' fields and reasons in their order, the number
+of warnings, and for the defaults area the whole body. What the few lines cannot know (admission, allocation,
+authorisation) is listed with its reason in ``golden_rules_exceptions.yaml``; an exception that no longer applies is a
+failure too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import yaml
 
 from controlplane.apiserver.strategies import strategy_for
 from wharfinger.api import codec, defaults, kinds, times, validation
+from wharfinger.api.defaults import app_armor
 from wharfinger.api.errors import StatusError
+from wharfinger.api.validation import warnings
 
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("WHARFINGER_SHARED", HERE.parents[3] / "shared"))
@@ -66,6 +69,7 @@ class Server:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Any] = {}
         self.answers: dict[str, Any] = {}
+        self.warnings: list[str] = []
         self.count = 0
 
     def play(self, step: dict[str, Any]) -> Any:
@@ -154,10 +158,13 @@ class Server:
         if not isinstance(body, dict):
             raise Unknown
         try:
-            obj = codec.from_json(json.dumps(body).encode(), kind.message, validation="Ignore").message
+            decoded = codec.from_json(json.dumps(body).encode(), kind.message, validation="Warn")
         except StatusError as error:
             raise Refused(error.code, []) from error
+        obj = decoded.message
         defaults.apply(obj)
+        said = warnings.deprecation(kind.message)
+        self.warnings = [*map(str, decoded.issues), *filter(None, [said])]
         return obj
 
     def _create(self, kind: kinds.Kind, namespace: str, body: Any) -> Any:
@@ -175,10 +182,13 @@ class Server:
             metadata.namespace = namespace
             _refuse(validation.validate_create(obj))
             raise Unknown
+        if kind.resource == "pods":
+            self.warnings += app_armor.adopt(obj)
         strategy_for(kind).prepare_for_create(obj, _REQUEST)
         if hasattr(obj, "spec") and kind.resource == "pods" and not obj.spec.serviceAccountName:
             obj.spec.serviceAccountName = obj.spec.serviceAccount = "default"
         _refuse(validation.validate_create(obj))
+        self.warnings += warnings.creating(obj)
         key = (kind.group_resource, namespace, metadata.name)
         if key in self.objects:
             raise Refused(409, [])
@@ -204,6 +214,8 @@ class Server:
         metadata.creationTimestamp.CopyFrom(old.metadata.creationTimestamp)
         metadata.generation = max(metadata.generation, old.metadata.generation)
         _refuse(validation.validate_update(obj, old, subresource=sub))
+        if not sub:
+            self.warnings += warnings.updating(obj, old)
         self.count += 1
         metadata.resourceVersion = str(self.count)
         self.objects[kind.group_resource, namespace, name] = obj
@@ -309,6 +321,9 @@ def _judge(area: str, step: dict[str, Any], server: Server) -> str:
         return "" if wanted == refused.causes else f"expected causes {wanted}, got {refused.causes}"
     if status == 422:
         return f"expected causes {_causes(body)}, but it was accepted"
+    expected_warnings = (expected.get("headers") or {}).get("warning", [])
+    if step["request"]["method"] in ("POST", "PUT") and len(expected_warnings) != len(server.warnings):
+        return f"expected {len(expected_warnings)} warnings, got {server.warnings}"
     if area == "defaults" and step["request"]["method"] == "POST":
         return _difference(_strip(body), _strip(codec.to_json(answer)))
     return ""
