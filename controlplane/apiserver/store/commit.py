@@ -17,8 +17,8 @@ Pacing: an idle store commits at once. After a group of two or more the next wai
 **Lost answers.** A transaction that got no answer may have happened, or may happen yet. Its members are settled from
 history: etcd is asked for every event since the last revision seen before the transaction was sent. A member whose
 value shows up there has happened at that revision (also when it was changed or deleted again since). One that does
-not is sent once more, if it compares every key that it writes: should the first copy be applied after all, one of the
-two compares fails, and the history is read again. Writes that do not compare what they write cannot be repeated: they
+not is sent once more, if it compares a key that it writes: should the first copy be applied after all, one of the two
+compares fails, and the history is read again. Writes that compare nothing of what they write cannot be repeated: they
 end in 504. Callers wait for all that, `EtcdConfig.patience` seconds at most; a write that was never sent ends in 503
 then.
 """
@@ -70,8 +70,8 @@ class Member:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it compares every key that it writes."""
-        return self.writes <= {key for key, _ in self.write.compares}
+        """Whether it compares a key that it writes: then of two copies only one can happen, as all or nothing."""
+        return not self.writes or not self.writes.isdisjoint(key for key, _ in self.write.compares)
 
 
 class Committer:

@@ -53,7 +53,7 @@ class Put(NamedTuple):
 class Write:
     """Several changes that happen all or not at all, under conditions that must all hold.
 
-    Compare every key that is put or deleted: such a write can be settled after a lost answer. Values should be
+    Compare at least one key that is put or deleted: such a write can be repeated after a lost answer. Values should be
     unlike any that another writer would store (an object's uid, a time or a random number sees to that).
     """
 
