@@ -234,7 +234,7 @@ def _is_word(token: str) -> bool:
 
 
 def selector_errors(selector: meta.LabelSelector, path: str) -> list[FieldError]:
-    """Return what is wrong with a LabelSelector; the rules of admission are stricter only in allowing no bad values."""
+    """Return what is wrong with a LabelSelector at `path`, by Kubernetes' validation rules."""
     found = []
     for key, value in selector.matchLabels.items():
         if problem := key_problem(key):

@@ -213,7 +213,7 @@ class _Compiler:
             message.ParseFromString(template + message.SerializePartialToString())
             below(message)
 
-        if len(descriptor.fields) < _WIDE or _holds_times(descriptor, frozenset()):
+        if _width(descriptor) < _WIDE or _holds_times(descriptor, frozenset()):
             return fill
         return _remembering(fill)
 
@@ -232,6 +232,15 @@ def _optional(field: FieldInfo) -> bool:
 def _each(filler: Callable[[Any], None], values: Iterable[Any]) -> None:
     for value in values:
         filler(value)
+
+
+@cache
+def _width(descriptor: Descriptor) -> int:
+    """Count the fields of a type, with those of the messages that are always in it."""
+    return sum(
+        1 + (_width(field.message) if field.message is not None and not _optional(field) else 0)
+        for field in info_of(descriptor).fields
+    )
 
 
 @cache

@@ -23,7 +23,7 @@ from wharfinger.api.codec import text as json_text
 from wharfinger.api.codec.decode import Decoded, Validation, from_value
 from wharfinger.api.codec.issues import plain
 from wharfinger.api.codec.text import MAX_BYTES, MAX_DEPTH, Duplicated
-from wharfinger.api.errors import BadRequestError
+from wharfinger.api.errors import BadRequestError, RequestTooLargeError
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -282,7 +282,7 @@ def load_documents(data: bytes | str, *, max_bytes: int = MAX_STREAM_BYTES) -> l
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > max_bytes:
-        raise BadRequestError(f"the text has {len(raw)} bytes; at most {max_bytes} are read")
+        raise RequestTooLargeError(f"the text has {len(raw)} bytes; at most {max_bytes} are read")
     try:
         content = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -297,7 +297,7 @@ def load_documents(data: bytes | str, *, max_bytes: int = MAX_STREAM_BYTES) -> l
 def _json_stream(content: str) -> list[Any] | None:
     """Read JSON objects that follow each other; None when it is no JSON (it may be YAML in flow style)."""
     try:
-        value, _ = json_text.parse(content.encode(), duplicates=True)
+        value, _ = json_text.parse(content.encode(), duplicates=True, max_bytes=MAX_STREAM_BYTES)
         return [value]
     except BadRequestError as error:
         if "levels deep" in str(error):

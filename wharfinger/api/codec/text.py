@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from wharfinger.api.errors import BadRequestError
+from wharfinger.api.errors import BadRequestError, RequestTooLargeError
 
 MAX_BYTES = 3 * 1024 * 1024
 """The largest body that is looked at; what etcd takes is smaller still."""
@@ -26,13 +26,13 @@ class Duplicated(dict[str, Any]):
     names: tuple[str, ...] = ()
 
 
-def parse(data: bytes, *, duplicates: bool) -> tuple[Any, bool]:
+def parse(data: bytes, *, duplicates: bool, max_bytes: int = MAX_BYTES) -> tuple[Any, bool]:
     """Read JSON text; the flag says whether objects in it are :class:`Duplicated`, if that is asked for.
 
-    Raises BadRequestError for what is no JSON, is too large or nested too deeply.
+    Raises BadRequestError for what is no JSON or nested too deeply, RequestTooLargeError for more than `max_bytes`.
     """
-    if len(data) > MAX_BYTES:
-        raise BadRequestError(f"the body has {len(data)} bytes; at most {MAX_BYTES} are read")
+    if len(data) > max_bytes:
+        raise RequestTooLargeError(f"the body has {len(data)} bytes; at most {max_bytes} are read")
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:

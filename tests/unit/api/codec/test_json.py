@@ -7,7 +7,7 @@ import pytest
 
 from wharfinger.api import codec
 from wharfinger.api.codec.text import MAX_DEPTH
-from wharfinger.api.errors import BadRequestError
+from wharfinger.api.errors import BadRequestError, RequestTooLargeError
 from wharfinger.api.types import admissionregistration, apiextensions, apps, authentication, autoscaling_v1, core, meta
 
 
@@ -225,7 +225,7 @@ def test_embedded_kinds_may_name_themselves() -> None:
         b"", b"{", b"nul", b"[]", b'"x"', b"5", b"\xff\xfe", b'{"a":"\xff"}', b'{"a":NaN}', b'{"a":Infinity}',
         b'{"a":"\\ud800"}', b'{"metadata":{"name":"\\ud800"}}', b"{}{}", b'{"a":1,}', b'{"a":\x00}',
         b'{"metadata":{"labels":' * 40_000, b"[" * 100_000, b'{"a":' * 5000 + b"1" + b"}" * 5000,
-        b'{"spec":{"x":' + b"[" * 600 + b"]" * 600 + b"}}", b" " * (4 * 1024 * 1024),
+        b'{"spec":{"x":' + b"[" * 600 + b"]" * 600 + b"}}",
     ],
     ids=lambda data: repr(data[:20]),
 )  # fmt: skip
@@ -233,6 +233,11 @@ def test_hostile_bodies_are_refused(data: bytes) -> None:
     for validation in ("Ignore", "Strict"):
         with pytest.raises(BadRequestError):
             codec.from_json(data, core.Pod, validation=validation)  # type: ignore[arg-type]
+
+
+def test_huge_bodies_are_refused() -> None:
+    with pytest.raises(RequestTooLargeError, match="4194304 bytes"):
+        codec.from_json(b" " * (4 * 1024 * 1024), core.Pod)
 
 
 def test_halves_of_surrogates_in_plain_values_are_refused() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.api import codec
-from wharfinger.api.errors import BadRequestError
+from wharfinger.api.errors import BadRequestError, RequestTooLargeError
 from wharfinger.api.types import core
 
 
@@ -145,7 +145,7 @@ def test_large_but_harmless_files_are_read() -> None:
     assert len(codec.load_manifests("---\na: 1\n" * 2000)) == 2000
     assert len(codec.load_manifests('{"a":1} ' * 2000)) == 2000
     assert codec.load_manifests("a: " + "9" * 100_000) == [{"a": "9" * 100_000}]
-    with pytest.raises(BadRequestError, match="bytes"):
+    with pytest.raises(RequestTooLargeError, match="bytes"):
         codec.from_yaml("a: " + "x" * 4_000_000, core.Pod)
 
 
