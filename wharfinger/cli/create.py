@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -28,37 +28,49 @@ def validation(value: str) -> str:
 
 
 @command(name="create")
+@click.argument("arguments", nargs=-1, metavar="[-f FILE | TYPE NAME]")
 @FILES
 @RECURSIVE
 @VALIDATE
 @DRY_RUN
 @OUTPUT
 @FIELD_MANAGER
+@click.option("--from-literal", "literals", multiple=True, metavar="KEY=VALUE", help="configmap, secret: an entry.")
+@click.option("--from-file", "from_files", multiple=True, metavar="[KEY=]PATH", help="configmap, secret: a file.")
+@click.option("--type", default="", metavar="TYPE", help="secret: its type.")
+@click.option("--image", "images", multiple=True, metavar="IMAGE", help="deployment: a container's image.")
+@click.option("-r", "--replicas", type=click.IntRange(0), help="deployment: how many pods.")
 @click.option("--save-config", is_flag=True, help="Also note the manifest in the annotation that apply works with.")
-async def create(
-    session: Session, *, files: Sequence[str], recursive: bool, validate: str, dry_run: str, output: str | None,
-    field_manager: str, save_config: bool,
-) -> int:  # fmt: skip
-    """Create objects from files.
+async def create(session: Session, **given: Any) -> int:
+    """Create objects from files, or small ones by name.
 
     \b
       wharf create -f pod.yaml
+      wharf create namespace shop
+      wharf create configmap settings --from-literal=mode=fast
       wharf create -f manifests/ -R
       cat pod.json | wharf create -f -
     """
-    needs(bool(files), "must specify one of -f and -k")
-    reporter = Reporter(output, dry_run=dry_run)
+    files, arguments = given["files"], given["arguments"]
+    needs(bool(files) != bool(arguments), "name files with -f, or a TYPE and a NAME")
+    reporter = Reporter(given["output"], dry_run=given["dry_run"])
     options = {
         "dry_run": reporter.server_dry_run,
-        "field_manager": field_manager or "kubectl-create",
-        "field_validation": validation(validate),
+        "field_manager": given["field_manager"] or "kubectl-create",
+        "field_validation": validation(given["validate"]),
     }
+    if arguments:
+        from wharfinger.cli.imperative import build
+
+        source: Iterable[Manifest | Broken] = [Manifest(build(arguments, given), "")]
+    else:
+        source = read_all(files, recursive=given["recursive"])
     async with session.client() as client:
-        for manifest in read_all(files, recursive=recursive):
+        for manifest in source:
             if isinstance(manifest, Broken):
                 reporter.error(manifest.reason)
             else:
-                await _create(session, client, manifest, reporter, options, save_config=save_config)
+                await _create(session, client, manifest, reporter, options, save_config=given["save_config"])
     return reporter.finish()
 
 
@@ -85,7 +97,7 @@ async def _create(
     except ServiceUnavailableError:
         raise
     except StatusError as error:
-        reporter.status(error, source=f"creating {quoted(manifest.source)}")
+        reporter.status(error, source=f"creating {quoted(manifest.source)}" if manifest.source else "")
         return
     reporter.warnings(raw.warnings)
     document = document_of_raw(raw)

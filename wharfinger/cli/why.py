@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +49,13 @@ async def why(session: Session, *, pod: str, output: str | None, limit: int) -> 
         return
     from rich.console import Console
 
-    terminal = sys.stdout.isatty()
-    console = Console(highlight=False, soft_wrap=not terminal, width=None if terminal else 10_000)
-    show(console, explanation, wide=output == "wide", limit=limit)
+    if sys.stdout.isatty():
+        show(Console(highlight=False), explanation, wide=output == "wide", limit=limit)
+        return
+    # Into a pipe or a file: one line a row whatever its length, and no blanks at the ends.
+    out = io.StringIO()
+    show(Console(highlight=False, file=out, width=10_000), explanation, wide=output == "wide", limit=limit)
+    sys.stdout.writelines(line.rstrip() + "\n" for line in out.getvalue().splitlines())
 
 
 def as_document(explanation: scheduling.Explanation) -> dict[str, Any]:

@@ -281,3 +281,21 @@ def test_completion_asks_the_server(wharf: Wharf) -> None:
     assert "pods" in complete("get", "po")
     assert "describe" in complete("desc")
     assert "_wharf_completion" in wharf("completion", "bash")
+
+
+def test_small_objects_need_no_file(wharf: Wharf) -> None:
+    other = f"{wharf.namespace}-other"
+    assert wharf("create", "namespace", other) == f"namespace/{other} created\n"
+    assert (
+        wharf("create", "ns", other, code=1)
+        == f'Error from server (AlreadyExists): namespaces "{other}" already exists\n'
+    )
+    assert (
+        wharf("create", "cm", "c", "--from-literal=a=b", "--from-file", str(EXAMPLES / "pod.yaml"))
+        == "configmap/c created\n"
+    )
+    assert sorted(json.loads(wharf("get", "cm", "c", "-o", "json"))["data"]) == ["a", "pod.yaml"]
+    assert wharf("create", "secret", "generic", "s", "--from-literal=a=b") == "secret/s created\n"
+    assert wharf("get", "secret", "s", "-o", "jsonpath={.data.a}") == "Yg=="
+    assert wharf("create", "deployment", "d", "--image=x/web:1", "-r", "0") == "deployment.apps/d created\n"
+    assert "cannot be created without a file" in wharf("create", "pod", "p", code=1)
