@@ -68,16 +68,17 @@ class SharedInformers:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._informers: dict[tuple[str, str], Informer[Any]] = {}
+        self._informers: dict[tuple[str, str, str], Informer[Any]] = {}
 
-    def of(self, message: type[M], *, namespace: str = "") -> Informer[M]:
+    def of(self, message: type[M], *, namespace: str = "", field_selector: str = "") -> Informer[M]:
         """Return the informer of a kind; made at first use, started by :meth:`start`."""
-        key = (message.DESCRIPTOR.full_name, namespace)
+        key = (message.DESCRIPTOR.full_name, namespace, field_selector)
         if key not in self._informers:
             transform = lean_pod if message is core.Pod else None
             informer: Informer[Any] = Informer(
                 self._client.resource(message),
                 namespace=namespace,
+                field_selector=field_selector,
                 transform=transform,
             )
             if message is core.Pod:
@@ -154,6 +155,22 @@ async def work(queue: WorkQueue[K], sync: Callable[[K], Awaitable[None]], *, wor
 
 def _fields(name: str, key: Hashable, delay: float) -> dict[str, Any]:
     return {"controller": name, "key": str(key), "retry_seconds": round(delay, 3)}
+
+
+def namespace_ends(error: errors.StatusError) -> bool:
+    """Whether a create was refused because its namespace is being deleted."""
+    return any(str(cause.reason) == "NamespaceTerminating" for cause in error.causes)
+
+
+async def create_unless_ending(create: Awaitable[object]) -> None:
+    """Await a create in a namespace; that it is there already, or that the namespace goes, is no error."""
+    try:
+        await create
+    except (errors.AlreadyExistsError, errors.NotFoundError):
+        return
+    except errors.ForbiddenError as error:
+        if not namespace_ends(error):
+            raise
 
 
 async def for_each(items: Iterable[T], act: Callable[[T], Awaitable[None]], *, limit: int) -> list[errors.StatusError]:

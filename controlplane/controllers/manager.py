@@ -25,6 +25,8 @@ from controlplane.controllers.node_lifecycle import NodeLifecycleController
 from controlplane.controllers.options import Options
 from controlplane.controllers.pod_gc import PodGarbageCollector
 from controlplane.controllers.replicaset import ReplicaSetController
+from controlplane.controllers.root_ca import RootCAPublisher
+from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.taint_eviction import TaintEvictionController
 from wharfinger.api import errors
 from wharfinger.client import Client, EventRecorder, Fence, LeaderElector
@@ -42,6 +44,8 @@ FACTORIES: tuple[Callable[[Context], Controller], ...] = (
     DisruptionController,
     NamespaceController,
     PodGarbageCollector,
+    ServiceAccountController,
+    RootCAPublisher,
     GarbageCollector,
 )
 """Every controller; one line each."""
@@ -117,6 +121,8 @@ class Manager:
     def _wanted(self, factory: Callable[[Context], Controller]) -> bool:
         name = str(getattr(factory, "name", ""))
         if name == GarbageCollector.name and not self._options.enable_garbage_collector:
+            return False
+        if name == RootCAPublisher.name and not self._options.root_ca_file:
             return False
         return self._options.enabled(name)
 

@@ -18,6 +18,8 @@ CONTROLLERS = (
     "garbage-collector",
     "namespace",
     "pod-garbage-collector",
+    "serviceaccount",
+    "root-ca-certificate-publisher",
 )
 """Names as ``--controllers`` takes them."""
 
@@ -34,6 +36,7 @@ class Options:
     tls_cert_file: str | None = None
     tls_private_key_file: str | None = None
     client_ca_file: str | None = None
+    root_ca_file: str | None = None
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"
 
@@ -77,6 +80,7 @@ _HELP: dict[str, tuple[str, str]] = {
     "tls_cert_file": ("text", "certificate to serve with; without one, plain HTTP"),
     "tls_private_key_file": ("text", "its key"),
     "client_ca_file": ("text", "ask clients for a certificate of this authority"),
+    "root_ca_file": ("text", "publish this authority in every namespace, as kube-root-ca.crt"),
     "log_level": ("level", "debug, info, warning or error"),
     "log_format": ("format", "text or json"),
     "leader_elect": ("bool", "stand for election before doing anything"),

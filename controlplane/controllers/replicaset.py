@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 from controlplane.controllers import metrics
-from controlplane.controllers.context import CONTROLLER_INDEX, Context, work
+from controlplane.controllers.context import CONTROLLER_INDEX, Context, namespace_ends, work
 from controlplane.controllers.expectations import Expectations
 from controlplane.controllers.objects import controller_of, deleting, is_active, is_terminal, key_of
 from controlplane.controllers.replicas import (
@@ -267,7 +267,7 @@ class ReplicaSetController:
             if failures:
                 for _ in range(left):
                     self._expected.create_answered(key, "")
-                return None if _namespace_ends(failures[0]) else failures[0]
+                return None if namespace_ends(failures[0]) else failures[0]
         return None
 
     async def _create_one(self, key: str, owner: apps.ReplicaSet) -> errors.StatusError | None:
@@ -278,7 +278,7 @@ class ReplicaSetController:
             if isinstance(error, (errors.ServiceUnavailableError, errors.TimeoutError_)):
                 # It may have happened. The watch shows it if so; the retry comes after its back-off.
                 log.debug("create without an answer", extra={"replicaset": key})
-            if not _namespace_ends(error):
+            if not namespace_ends(error):
                 self._context.recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {error}")
             return error
         self._expected.create_answered(key, pod.metadata.uid)
@@ -346,10 +346,6 @@ def _ready_condition(pod: core.Pod) -> tuple[str, int]:
         if condition.type == "Ready":
             return condition.status, condition.lastTransitionTime.seconds
     return "", 0
-
-
-def _namespace_ends(error: errors.StatusError) -> bool:
-    return any(str(cause.reason) == "NamespaceTerminating" for cause in error.causes)
 
 
 def owner_reference(owner: apps.ReplicaSet) -> meta.OwnerReference:
