@@ -170,14 +170,14 @@ _POD: dict[str, _Getter] = {
 _EVENT: dict[str, _Getter] = {
     **_reference("involvedObject"),
     "reason": _path("reason"),
-    "reportingComponent": lambda event: event.reportingComponent or event.source.component,
+    "reportingComponent": _path("reportingComponent"),
     "source": lambda event: event.source.component or event.reportingComponent,
     "type": _path("type"),
 }
 _GROUP_EVENT: dict[str, _Getter] = {
     **_reference("regarding"),
     "reason": _path("reason"),
-    "reportingController": lambda event: event.reportingController or event.deprecatedSource.component,
+    "reportingController": _path("reportingController"),
     "type": _path("type"),
 }
 _FIELDS: dict[tuple[str, str], dict[str, _Getter]] = {
@@ -190,6 +190,10 @@ _FIELDS: dict[tuple[str, str], dict[str, _Getter]] = {
     ("", "ReplicationController"): {"status.replicas": _path("status.replicas")},
     ("", "Service"): {"spec.clusterIP": _path("spec.clusterIP"), "spec.type": _path("spec.type")},
     ("batch", "Job"): {"status.successful": _path("status.succeeded")},
+    ("resource.k8s.io", "ResourceSlice"): {
+        "spec.nodeName": _path("spec.nodeName"),
+        "spec.driver": _path("spec.driver"),
+    },
     ("certificates.k8s.io", "CertificateSigningRequest"): {"spec.signerName": _path("spec.signerName")},
 }
 _HIDDEN = {("", "Namespace"): frozenset({"name"})}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import binascii
 import math
 from base64 import b64decode
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -19,13 +20,12 @@ import orjson
 
 from wharfinger.api import durations, kinds, quantity, times
 from wharfinger.api.codec import issues, schema, text
+from wharfinger.api.codec.compiling import Compiled
 from wharfinger.api.codec.issues import FieldIssue
 from wharfinger.api.codec.schema import FieldInfo, info_of
 from wharfinger.api.errors import BadRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
@@ -193,32 +193,29 @@ _SPECIAL: dict[int, Any] = {
 
 # --- objects ----------------------------------------------------------------------------------------------------------
 
-_DECODERS: dict[str, Any] = {}
+Decoder = Callable[[Any, Any, _Context], None]
 
 
-def decoder_of(descriptor: Descriptor) -> Callable[[Any, Any, _Context], None]:
-    """Return the function that fills a message of a type from a JSON value, compiled at first use."""
-    found: Callable[[Any, Any, _Context], None] = _DECODERS.get(descriptor.full_name) or _make(descriptor)
-    return found
-
-
-def _make(descriptor: Descriptor) -> Any:
+def _make(descriptor: Descriptor, announce: Callable[[Decoder], None]) -> Decoder:
     form = schema.form_of(descriptor)
     info = info_of(descriptor)
-    made = _SPECIAL.get(form)
-    if made is None and form != schema.OBJECT:
-        made = _wrapper(form, info.fields)
-    if made is not None:
-        _DECODERS[descriptor.full_name] = made
-        return made
+    special: Decoder | None = _SPECIAL.get(form)
+    if special is not None:
+        return special
+    if form != schema.OBJECT:
+        return _wrapper(form, info.fields)  # type: ignore[no-any-return]
     table: dict[str, Any] = {}
-    made = _object_decoder(table)
-    _DECODERS[descriptor.full_name] = made  # before its fields, for types that contain themselves
-    for name, chain in schema.info_of(descriptor).json_fields.items():
+    made: Decoder = _object_decoder(table)
+    announce(made)  # before its fields, for types that contain themselves
+    for name, chain in info.json_fields.items():
         table[name] = _setter(chain)
     if info.kind:
         table["kind"] = table["apiVersion"] = _type_meta
     return made
+
+
+decoder_of = Compiled(_make).of
+"""The function that fills a message of a type from a JSON value, compiled at first use."""
 
 
 def _type_meta(_: Any, value: Any, __: _Context) -> None:

@@ -11,6 +11,7 @@ not a pointer never counts as zero; without ``omitempty`` an absent pointer, lis
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,11 @@ import orjson
 
 from wharfinger.api import durations, quantity, times
 from wharfinger.api.codec import schema
+from wharfinger.api.codec.compiling import Compiled
 from wharfinger.api.codec.schema import FieldInfo, MessageInfo, info_of
 from wharfinger.api.errors import InternalError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
@@ -76,31 +76,25 @@ def _raw_spliced(message: Any) -> Any:
     return orjson.Fragment(raw) if raw else None
 
 
+Encoder = Callable[[Any], Any]
+
+
 class _Family:
     """The encoders of all message types for one way of showing raw JSON."""
 
     def __init__(self, raw: Callable[[Any], Any]) -> None:
         self._raw = raw
-        self._encoders: dict[str, Callable[[Any], Any]] = {}
+        self.of = Compiled(self._make).of
 
-    def of(self, descriptor: Descriptor) -> Callable[[Any], Any]:
-        """Return the encoder of a message type, compiled at first use."""
-        encoder = self._encoders.get(descriptor.full_name)
-        return encoder if encoder is not None else self._make(descriptor)
-
-    def _make(self, descriptor: Descriptor) -> Callable[[Any], Any]:
+    def _make(self, descriptor: Descriptor, announce: Callable[[Encoder], None]) -> Encoder:
         info = info_of(descriptor)
         special = self._special(info)
         if special is not None:
-            self._encoders[descriptor.full_name] = special
             return special
-        cell: list[Callable[[Any], Any]] = []
-        # a type that contains itself finds this while it is being compiled
-        self._encoders[descriptor.full_name] = lambda message: cell[0](message)
-        encoder = self._compile(info)
-        cell.append(encoder)
-        self._encoders[descriptor.full_name] = encoder
-        return encoder
+        cell: list[Encoder] = []
+        announce(lambda message: cell[0](message))  # for types that contain themselves
+        cell.append(self._compile(info))
+        return cell[0]
 
     def _special(self, info: MessageInfo) -> Callable[[Any], Any] | None:
         form = info.form
