@@ -48,6 +48,7 @@ def _read_protobuf(body: Body, kind: Kind) -> Any:
 
 
 def _read_text(body: Body, kind: Kind, request: Request) -> Any:
+    request.heeds_warnings = True
     if body.content_type not in (JSON, YAML):
         raise UnsupportedMediaTypeError(
             f"the body's content type is {body.content_type!r}; supported are {PROTOBUF}, {JSON} and {YAML}"

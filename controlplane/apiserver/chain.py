@@ -18,6 +18,7 @@ from controlplane.apiserver.registry.registry import Registry
 from controlplane.apiserver.request import Answer
 from wharfinger.api import defaults, errors, kinds
 from wharfinger.api.types import core, meta, policy
+from wharfinger.api.validation import warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,20 +91,26 @@ class Api:
     def authorize(self, request: Request) -> None:
         """Raise ForbiddenError unless the user may do this."""
         self._authorizers.check(request)
+        if request.kind.message in _DEPRECATED:
+            request.warnings.append(_DEPRECATED[request.kind.message])
 
     def _check_verb(self, request: Request, subresources: frozenset[str]) -> None:
         kind, subresource = request.kind, request.subresource
         if not subresource:
             if request.verb not in kind.verbs:
                 raise errors.MethodNotAllowedError(
-                    f"the server does not allow this method on the requested resource: {request.verb} {kind.resource}"
+                    f"the server does not allow this method on the requested resource: {request.verb} {kind.resource}",
+                    details={},
                 )
             return
         if subresource not in kind.subresources:
-            raise errors.NotFoundError(f"the server could not find the requested resource: {request.describe()}")
+            raise errors.NotFoundError(
+                f"the server could not find the requested resource: {request.describe()}", details={}
+            )
         if subresource not in subresources:
             raise errors.MethodNotAllowedError(
-                f"the server does not allow this method on the requested resource: {request.verb} {request.describe()}"
+                f"the server does not allow this method on the requested resource: {request.verb} {request.describe()}",
+                details={},
             )
 
     # --- reads ----------------------------------------------------------------------------------------------------
@@ -238,6 +245,7 @@ class Api:
         """Delete an object, or begin to."""
         self._check_verb(request, _NONE)
         self.authorize(request)
+        request.warnings += warnings.deleting(request.kind.message, options)
         return await self.registry(request.kind).deleter.delete(request, options)
 
     async def delete_collection(
@@ -250,6 +258,7 @@ class Api:
         return await self.registry(request.kind).deleter.delete_collection(request, options, list_options)
 
 
+_DEPRECATED = {kind.message: text for kind in kinds.KINDS if (text := warnings.deprecation(kind.message))}
 _NONE: frozenset[str] = frozenset()
 _READ = frozenset({"status", "scale", "approval", "ephemeralcontainers", "resize"})
 _CREATE = frozenset({"binding", "eviction"})

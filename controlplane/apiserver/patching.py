@@ -26,12 +26,13 @@ def compile_patch(patch_type: str, body: bytes, request: Request) -> Callable[[A
         raise errors.UnsupportedMediaTypeError(
             f"the patch type {patch_type!r} is not known; supported are {', '.join(patch.PATCH_TYPES)}"
         )
+    request.heeds_warnings = True
     validation: Any = request.options.field_validation or "Warn"
     patch.parse(body, patch.PATCH_TYPES[patch_type], validation=validation)
 
     def apply(old: Any) -> Any:
         decoded = patch.apply(old, body, patch_type, validation=validation)
-        request.warnings[:] = [str(issue) for issue in decoded.issues]
+        request.warnings += [text for text in map(str, decoded.issues) if text not in request.warnings]
         return decoded.message
 
     return apply

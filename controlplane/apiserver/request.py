@@ -73,6 +73,8 @@ class Request:
     options: WriteOptions = field(default_factory=WriteOptions)
     warnings: list[str] = field(default_factory=list)
     """Said to the client with the answer."""
+    heeds_warnings: bool = False
+    """Whether warnings about the object are worth their time: bodies written by people, not by controllers."""
     field_selector: str = ""
     """Of a list, watch or deletecollection; an authoriser may rely on it."""
 

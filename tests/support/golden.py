@@ -1,6 +1,7 @@
 """Recorded conversations with a real kube-apiserver, as far as they can be held over the native API.
 
-The recordings lie beside the checkout (``../shared/golden``, or where WHARFINGER_SHARED says); their README has the format.
+The recordings lie beside the checkout (``../shared/golden``, or where WHARFINGER_SHARED says); their README has the
+format.
 Here a step's HTTP request becomes a call of the raw client: JSON text in, so that decoding is judged, too.
 """
 

@@ -94,7 +94,7 @@ class Calls:
     async def get(self, user: User, message: native.GetRequest) -> bytes:
         """Serve Get."""
         request = self.request(user, "get", message.reference)
-        return wire.object_bytes(await self.api.get(request, message.resource_version))
+        return wire.object_bytes(await self.api.get(request, message.resource_version), request.warnings)
 
     async def create(self, user: User, message: native.CreateRequest) -> bytes:
         """Serve Create."""

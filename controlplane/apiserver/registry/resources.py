@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from controlplane.apiserver.store import Resource
 from controlplane.apiserver.strategies import strategy_for
 from wharfinger.api import codec, storage
+from wharfinger.api.errors import InternalError
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -42,6 +43,8 @@ class StoredResource:
         self.strategy = strategy_for(kind)
         self.prefix = kind.etcd_prefix + "/"
         self.conversion = conversion
+        # Definitions of custom resources are stored as JSON, everything else as protobuf in an envelope.
+        self._enveloped = kind.group_resource != "customresourcedefinitions.apiextensions.k8s.io"
         self._form = f"protobuf {kind.api_version}" if conversion else "protobuf"
 
     def key(self, namespace: str, name: str) -> str:
@@ -57,10 +60,16 @@ class StoredResource:
         return entry.served(self._form, self._make_raw)
 
     def _make_raw(self, entry: Entry) -> bytes:
-        if self.conversion is None:
-            raw = storage.unwrap(entry.value)[2]
-        else:
+        if self.conversion is not None:
             raw = self.conversion.to_served(entry.decoded).SerializeToString()
+        elif self._enveloped:
+            api_version, kind, raw = storage.unwrap(entry.value)
+            if kind != self.kind.kind or api_version != self.kind.api_version:
+                raise InternalError(
+                    f"{entry.key} holds a {kind} of {api_version}, not a {self.kind.kind} of {self.kind.api_version}"
+                )
+        else:
+            raw = entry.decoded.SerializeToString()
         return storage.with_resource_version(raw, entry.mod_revision)
 
     def message(self, value: bytes, revision: int) -> Any:
@@ -73,7 +82,9 @@ class StoredResource:
     def encode(self, message: Any) -> tuple[bytes, bytes]:
         """Return an object's value for the store and its served bytes, both without a resourceVersion."""
         message.metadata.resourceVersion = ""
-        if self.conversion is None:
-            raw = codec.canonical_bytes(message)
-            return storage.wrap(self.kind.api_version, self.kind.kind, raw), raw
-        return storage.encode(self.conversion.to_stored(message)), message.SerializeToString()
+        if self.conversion is not None:
+            return storage.encode(self.conversion.to_stored(message)), message.SerializeToString()
+        raw = codec.canonical_bytes(message)
+        if not self._enveloped:
+            return storage.encode(message), raw
+        return storage.wrap(self.kind.api_version, self.kind.kind, raw), raw

@@ -16,6 +16,7 @@ from controlplane.apiserver.request import Answer
 from controlplane.apiserver.store import Compare, CompareFailed, Put, Write
 from wharfinger.api import errors, storage, validation
 from wharfinger.api.errors import FieldError
+from wharfinger.api.validation import warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,8 @@ class Writer:
             causes = validation.validate_create(obj)
             if causes:
                 raise errors.invalid(kind.kind, kind.group, metadata.name, causes)
+            if request.heeds_warnings and not attempt:
+                request.warnings += warnings.creating(obj)
             try:
                 return await self._insert(request, obj)
             except errors.AlreadyExistsError:
@@ -191,6 +194,9 @@ class Writer:
         causes = validation.validate_update(new, old, subresource=request.subresource)
         if causes:
             raise errors.invalid(kind.kind, kind.group, request.name, causes)
+        if request.heeds_warnings and not request.subresource:
+            # Said once, whatever had to be tried again.
+            request.warnings += [text for text in warnings.updating(new, old) if text not in request.warnings]
         key = resource.key(request.namespace, request.name)
         ends = (
             metadata.HasField("deletionTimestamp")

@@ -19,10 +19,10 @@ from wharfinger.client import Client, Fence
 DEADLINE = 40.0
 
 
-@pytest.fixture(params=["100", "1"], ids=["grouped", "alone"])
+@pytest.fixture
 def servers(etcd: Etcd, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Apiserver, Apiserver]]:
-    """Two apiservers on one etcd, with group commit and without."""
-    flags = ("--group-commit-max", str(request.param))
+    """Two apiservers on one etcd; the parameter says how many writes may share a transaction."""
+    flags = ("--group-commit-max", str(getattr(request, "param", 100)))
     with (
         Apiserver(etcd.endpoint, *flags, folder=tmp_path) as one,
         Apiserver(etcd.endpoint, *flags, folder=tmp_path) as two,
@@ -61,6 +61,7 @@ async def _follow(client: Client, version: str, seen: dict[str, str], until: set
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize("servers", [100, 1], ids=["grouped", "alone"], indirect=True)
 async def test_kills_lose_nothing(etcd: Etcd, servers: tuple[Apiserver, Apiserver]) -> None:
     one, two = servers
     names = [[f"w{writer}-{number}" for number in range(40)] for writer in range(4)]
