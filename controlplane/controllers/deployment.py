@@ -1,6 +1,7 @@
 """Rolls Deployments out: from ReplicaSet to ReplicaSet, by their strategy.
 
-Every decision is :mod:`~controlplane.controllers.deployment_plan`'s. A sync makes at most one kind of step (make the
+Every decision is :mod:`~controlplane.controllers.deployment_plan`'s, every word
+:mod:`~controlplane.controllers.deployment_status`'s. A sync makes at most one kind of step (make the
 new ReplicaSet, resize some, clean up) and then tells the status; the watch brings the next one. ReplicaSets are
 written with the resourceVersion that the step was decided from, so two steps never add up.
 """
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.controllers import deployment_plan as plan
+from controlplane.controllers import deployment_status as telling
 from controlplane.controllers.context import CONTROLLER_INDEX, Context, work
 from controlplane.controllers.deployment_plan import Family, Scale
 from controlplane.controllers.objects import condition_of, controller_of, deleting, is_terminal, key_of
@@ -98,7 +100,7 @@ class DeploymentController:
         if any(item.metadata.uid in self._written for item in family.all):
             return  # the watch is about to show what we wrote last, and brings us back
         if deleting(deployment):
-            await self._write_status(key, family, plan.plan_status(family, now=time.time()))
+            await self._write_status(key, family, telling.plan_status(family, now=time.time()))
             return
         if await self._tell_pause(deployment):
             return
@@ -106,7 +108,7 @@ class DeploymentController:
             await self._apply(family, plan.plan_scaling(family))
             if deployment.spec.paused:
                 await self._clean_up(family)
-            await self._write_status(key, family, plan.plan_status(family, now=time.time()))
+            await self._write_status(key, family, telling.plan_status(family, now=time.time()))
             return
         await self._roll_out(key, family)
 
@@ -122,11 +124,11 @@ class DeploymentController:
             elif not self._old_pods(family) and await self._ensure_new(family) and family.new is not None:
                 await self._apply(family, [Scale(family.new, plan.wanted(deployment))])
         now = time.time()
-        status = plan.plan_status(family, now=now)
-        wait = plan.judge_progress(family, status, now=now)
+        status = telling.plan_status(family, now=now)
+        wait = telling.judge_progress(family, status, now=now)
         if wait is not None:
             self._queue.add_after(key, wait)
-        if plan.is_complete(deployment, status):
+        if telling.is_complete(deployment, status):
             await self._clean_up(family)
         await self._write_status(key, family, status)
 
@@ -277,7 +279,7 @@ class DeploymentController:
 
     async def _tell_pause(self, deployment: apps.Deployment) -> bool:
         """Note a pause or its end in the Progressing condition, so that the deadline does not run meanwhile."""
-        if not plan.has_deadline(deployment):
+        if not telling.has_deadline(deployment):
             return False
         present = condition_of(deployment.status.conditions, "Progressing")
         if present is not None and present.reason == "ProgressDeadlineExceeded":
@@ -289,12 +291,12 @@ class DeploymentController:
         changed.CopyFrom(deployment)
         reason = "DeploymentPaused" if deployment.spec.paused else "DeploymentResumed"
         text = "Deployment is paused" if deployment.spec.paused else "Deployment is resumed"
-        plan.set_condition(changed.status, "Progressing", "Unknown", reason, text, now=time.time())
+        telling.set_condition(changed.status, "Progressing", "Unknown", reason, text, now=time.time())
         await self._client.update_status(changed)
         return True  # the change brings us back
 
     async def _write_status(self, key: str, family: Family, status: apps.DeploymentStatus) -> None:
-        if plan.same_status(status, family.deployment.status):
+        if telling.same_status(status, family.deployment.status):
             return
         changed = apps.Deployment()
         changed.CopyFrom(family.deployment)

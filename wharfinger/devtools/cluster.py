@@ -274,6 +274,7 @@ class Cluster:
         return [
             "--kubeconfig", str(self.kubeconfig_of(CONTROLLER_MANAGER)), "--bind-address", "127.0.0.1",
             "--secure-port", str(self.port("controller-manager")), *self._tls(CONTROLLER_MANAGER),
+            "--root-ca-file", str(self.pki / "ca.crt"),
         ]  # fmt: skip
 
     def _node(self, node: str) -> list[str]:

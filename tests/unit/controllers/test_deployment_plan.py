@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.controllers import deployment_plan as plan
+from controlplane.controllers import deployment_status as telling
 from controlplane.controllers.objects import condition_of
 from wharfinger.api.types import apps, intstr
 
@@ -82,8 +83,8 @@ class Cluster:
         else:
             plan.annotate_new(family.new, family)
             self.apply(plan.plan_rolling(family))
-        status = plan.plan_status(self.family(), now=self.now)
-        plan.judge_progress(self.family(), status, now=self.now)
+        status = telling.plan_status(self.family(), now=self.now)
+        telling.judge_progress(self.family(), status, now=self.now)
         self.deployment.status.CopyFrom(status)
 
     def apply(self, scales: list[plan.Scale]) -> None:
@@ -106,7 +107,7 @@ class Cluster:
                 return
 
     def done(self) -> bool:
-        return plan.is_complete(self.deployment, self.deployment.status)
+        return telling.is_complete(self.deployment, self.deployment.status)
 
     def roll(self, image: str) -> None:
         self.deployment.spec.template.spec.containers[0].image = image

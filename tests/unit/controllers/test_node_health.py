@@ -1,6 +1,8 @@
 """Who has fallen silent: every case on a virtual clock."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controlplane.controllers.node_health import HealthOptions, NodeHealth, TickReport, unknown_status
 from controlplane.controllers.node_taints import NOT_READY, UNREACHABLE
@@ -274,3 +276,38 @@ def test_short_graces_are_kept_to(grace: float) -> None:
     assert world.ready("a") == "True"
     world.settle(10)
     assert world.ready("a") == "Unknown"
+
+
+TROUBLE = st.lists(
+    st.tuples(st.sampled_from(["works", "etcd stands still", "this process is paused"]), st.integers(1, 400)),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TROUBLE, st.integers(1, 8))
+def test_whatever_happens_to_us_no_living_node_is_ever_given_up(trouble: list[tuple[str, int]], late: int) -> None:
+    """Agents that can renew do, at the latest `late` periods after whatever kept them from it has ended."""
+    names = {"a", "b", "c"}
+    world = World(sorted(names), options=HealthOptions(monitor_grace_period=60.0))
+    for what, seconds in trouble:
+        if what == "this process is paused":
+            world.now += seconds
+            world.proof = world.now  # the worst case: what is read first looks fresh
+            world.alive.clear()
+            assert not world.health.tick(world.now, idle=0.0).sync
+        else:
+            world.watch_live = what == "works"
+            if not world.watch_live:
+                world.alive.clear()
+            for period in range(round(seconds / PERIOD)):
+                if world.watch_live and period >= late:
+                    world.alive = set(names)
+                world.write(world.tick().sync)
+        # The agents come back before the next thing happens.
+        world.watch_live = True
+        for period in range(late + 1):
+            if period == late:
+                world.alive = set(names)
+            world.write(world.tick().sync)
+    assert {world.ready(name) for name in names} == {"True"}
