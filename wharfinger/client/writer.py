@@ -148,9 +148,12 @@ class Writer:
             raise errors.from_status(result.error)
         return result
 
-    async def _batches(self) -> AsyncIterator[native.WriteBatch]:
+    async def _batches(self, ended: asyncio.Event) -> AsyncIterator[native.WriteBatch]:
         while True:
             await self._ready.wait()
+            if ended.is_set():
+                # gRPC leaves the sender of a failed call waiting; it must not take the writes of the next stream.
+                return
             batch, size = native.WriteBatch(), 0
             while self._outbox and len(batch.writes) < MAX_BATCH and size < MAX_BATCH_BYTES:
                 write = self._outbox.popleft()
@@ -167,7 +170,8 @@ class Writer:
         failure: errors.StatusError = errors.ServiceUnavailableError(
             "the write stream ended before the answer came; the write may have happened"
         )
-        call = endpoint.resources.Write(self._batches(), metadata=self._transport.metadata)
+        ended = asyncio.Event()
+        call = endpoint.resources.Write(self._batches(ended), metadata=self._transport.metadata)
         try:
             async for results in call:
                 for result in results.results:
@@ -177,6 +181,7 @@ class Writer:
         except grpc.aio.AioRpcError as error:
             failure = self._transport.translate(endpoint, error)
         finally:
+            ended.set()
             call.cancel()
             self._outbox.clear()
             for future in list(self._waiting.values()):
