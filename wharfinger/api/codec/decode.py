@@ -9,6 +9,7 @@ and a value of the wrong type is a 400 that names its path.
 from __future__ import annotations
 
 import binascii
+import json
 import math
 from base64 import b64decode
 from collections.abc import Callable
@@ -72,7 +73,7 @@ def _show(value: Any) -> str:
         return "an object"
     if isinstance(value, list):
         return "a list"
-    shown = "null" if value is None else orjson.dumps(value, default=str).decode("utf-8", "replace")
+    shown = json.dumps(value, default=str, ensure_ascii=False).encode("utf-8", "replace").decode()
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 

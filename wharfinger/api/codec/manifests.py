@@ -294,6 +294,13 @@ def load_documents(data: bytes | str, *, max_bytes: int = MAX_STREAM_BYTES) -> l
     return [document for document in _Composer(content).documents() if document is not None]
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a number that JSON can hold")
+    return number
+
+
 def _json_stream(content: str) -> list[Any] | None:
     """Read JSON objects that follow each other; None when it is no JSON (it may be YAML in flow style)."""
     try:
@@ -303,7 +310,7 @@ def _json_stream(content: str) -> list[Any] | None:
         if "levels deep" in str(error):
             raise
     found = []
-    decoder = json.JSONDecoder(object_pairs_hook=json_text.mark_duplicates)
+    decoder = json.JSONDecoder(object_pairs_hook=json_text.mark_duplicates, parse_constant=_finite, parse_float=_finite)
     at = 0
     try:
         while at < len(content):
@@ -314,7 +321,7 @@ def _json_stream(content: str) -> list[Any] | None:
                 raise BadRequestError(f"there are more than {MAX_DOCUMENTS} objects")
             separator = _SEPARATOR.match(content, end)
             at = separator.end() if separator else end
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     return found
 

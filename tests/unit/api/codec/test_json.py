@@ -141,6 +141,8 @@ def test_null_is_as_good_as_absent() -> None:
         ({"spec": {"containers": [{"args": ["a", 1]}]}}, "spec.containers[0].args[1]"),
         ({"spec": {"containers": [{"args": "a"}]}}, "spec.containers[0].args"),
         ({"kind": 5}, "kind"),
+        ({"spec": {"priority": 10**30}}, "spec.priority"),
+        ({"spec": {"priority": 1e30}}, "spec.priority"),
     ],
 )
 def test_wrong_types_name_their_path(document: dict[str, Any], path: str) -> None:
@@ -243,6 +245,9 @@ def test_huge_bodies_are_refused() -> None:
 def test_halves_of_surrogates_in_plain_values_are_refused() -> None:
     with pytest.raises(BadRequestError, match="surrogate"):
         codec.from_json({"metadata": {"name": "\ud800"}}, core.Pod)
+    with pytest.raises(BadRequestError, match=r"spec\.priority") as raised:
+        codec.from_json({"spec": {"priority": "\ud800"}}, core.Pod)
+    assert raised.value.to_status().message
     with pytest.raises(BadRequestError):
         codec.from_json({"data": {"x": "\ud800"}}, apps.ControllerRevision)
 
