@@ -11,16 +11,16 @@ column is scaled again only when the bounds have moved.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from controlplane.scheduler.columns import FilterColumn, ScoreColumn
 from controlplane.scheduler.framework import Aspect, Bools, Filter, Ints, Refusal, Rows, Score
 from controlplane.scheduler.history import Delta, History
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
 
     from controlplane.scheduler.nodetable import NodeTable
     from controlplane.scheduler.podinfo import PodClass
@@ -34,36 +34,12 @@ _REBUILD_SHARE = 4
 _FEW = 16
 
 
-class FilterColumn:
-    """One filter and its codes."""
-
-    __slots__ = ("codes", "filter")
-
-    def __init__(self, filter_: Filter) -> None:
-        self.filter = filter_
-        self.codes: NDArray[np.int32] = np.zeros(0, np.int32)
-
-
-class ScoreColumn:
-    """One score, raw and normalised."""
-
-    __slots__ = ("bounds", "raw", "scaled", "score", "stamp", "uniform", "weight")
-
-    def __init__(self, score: Score, weight: int) -> None:
-        self.score = score
-        self.weight = weight
-        self.raw: Ints = np.zeros(0, np.int64)
-        self.scaled: Ints = self.raw
-        self.bounds: Hashable = None
-        self.stamp = -1
-        self.uniform = False
-        """All rows have the same raw score, so that bounds do not depend on which are feasible."""
-
-
 class ClassState:
     """All that is known of one kind of pod and every node."""
 
-    def __init__(self, profile: Profile, pod: PodClass, table: NodeTable) -> None:
+    def __init__(
+        self, profile: Profile, pod: PodClass, table: NodeTable, *, kinds: Callable[[], int] = lambda: 1
+    ) -> None:
         self.profile = profile
         self.pod = pod
         self.table = table
@@ -74,11 +50,9 @@ class ClassState:
         self.feasible: Bools = np.zeros(0, np.bool_)
         self.feasible_count = 0
         self.total: Ints = np.zeros(0, np.int64)
-        self.verdicts = 0
-        """Changes whenever the feasible nodes do."""
         self.position = -1
         """Up to where in the table's journal this is current."""
-        self.history = History()
+        self.history = History(kinds)
         self._layout = -1
 
     def sync(self) -> None:
@@ -98,44 +72,35 @@ class ClassState:
     def _build(self) -> None:
         table = self.table
         self.refusal = None
-        self.filters = []
+        filters: list[Filter] = []
         for plugin in self.profile.filters:
             prepared = plugin.prepare_filter(self.pod, table)
             if isinstance(prepared, Refusal):
                 self.refusal = self.refusal or prepared
             elif prepared is not None:
-                self.filters.append(FilterColumn(prepared))
-        self.scores = []
+                filters.append(prepared)
+        scores: list[tuple[Score, int]] = []
         for scorer, weight in self.profile.scores:
             score = scorer.prepare_score(self.pod, table)
             if score is not None:
-                self.scores.append(ScoreColumn(score, weight))
+                scores.append((score, weight))
         self._layout = table.layout  # preparing may have added resources
-        every = slice(None)
-        feasible = np.zeros_like(table.alive) if self.refusal else table.alive.copy()
+        alive = table.alive
+        feasible = np.zeros_like(alive) if self.refusal else alive.copy()
+        self.filters = [FilterColumn(entry, alive) for entry in filters]
         for column in self.filters:
-            column.codes = column.filter.codes(every)
             feasible &= column.codes == 0
         self.feasible = feasible
         self.feasible_count = int(np.count_nonzero(feasible))
-        self.verdicts += 1
-        for scored in self.scores:
-            self._score_all(scored)
+        self.scores = [ScoreColumn(score, weight, alive) for score, weight in scores]
         self._scale_all()
         self.history.restart(table.position)
-
-    def _score_all(self, scored: ScoreColumn) -> None:
-        scored.stamp = scored.score.stamp()
-        scored.raw = scored.score.raw(slice(None))
-        alive = scored.raw[self.table.alive]
-        scored.uniform = bool(len(alive)) and bool((alive == alive[0]).all())
 
     def _scale_all(self) -> None:
         feasible = self.feasible
         total = np.zeros(self.table.size, np.int64)
         for scored in self.scores:
-            scored.bounds = scored.score.bounds(scored.raw[feasible])
-            scored.scaled = scored.score.scale(scored.raw, scored.bounds)
+            scored.scale(feasible)
             total += scored.weight * scored.scaled
         self.total = np.where(feasible, total, INFEASIBLE)
 
@@ -147,9 +112,12 @@ class ClassState:
         delta = Delta(self.table.position, rows)
         feasible = self._filter_rows(rows, aspects, delta)
         check = self._take_feasible(rows, feasible)
-        rescale = self._score_rows(rows, aspects, delta)
+        rescale = False
+        for index, scored in enumerate(self.scores):
+            stale = bool(aspects & (scored.score.reads | Aspect.EXISTENCE))
+            rescale |= scored.update(index, rows, alive=self.table.alive, stale=stale, delta=delta)
         self.history.add(delta)
-        if rescale or (check and self._bounds_moved()):
+        if rescale or (check and any(scored.moved(self.feasible) for scored in self.scores)):
             self._scale_all()
             return
         total = np.zeros(len(feasible), np.int64)
@@ -158,14 +126,13 @@ class ClassState:
         self.total[rows] = np.where(feasible, total, INFEASIBLE)
 
     def _filter_rows(self, rows: Rows, aspects: int, delta: Delta) -> Bools:
-        feasible: Bools = self.table.alive[rows]
+        alive = feasible = self.table.alive[rows]
         if aspects & Aspect.EXISTENCE:
-            delta.alive = feasible.copy()
+            delta.alive = alive.copy()
         for index, column in enumerate(self.filters):
             if aspects & (column.filter.reads | Aspect.EXISTENCE):
-                codes = column.filter.codes(rows)
-                column.codes[rows] = codes
-                delta.codes.append((index, codes if codes.base is None else codes.copy()))
+                codes = column.update(rows, alive)
+                delta.codes.append((index, codes))
             else:
                 codes = column.codes[rows]
             feasible = feasible & (codes == 0)
@@ -179,38 +146,8 @@ class ClassState:
         count = self.feasible_count
         self.feasible[rows] = feasible
         self.feasible_count = int(np.count_nonzero(self.feasible))
-        self.verdicts += 1
         crossed = (count == 0) != (self.feasible_count == 0)
         return any(scored.bounds is not None and (crossed or not scored.uniform) for scored in self.scores)
-
-    def _score_rows(self, rows: Rows, aspects: int, delta: Delta) -> bool:
-        """Score the rows again; returns whether normalising has to begin anew."""
-        rescale = False
-        for index, scored in enumerate(self.scores):
-            score = scored.score
-            if scored.stamp != score.stamp():
-                before = scored.raw
-                self._score_all(scored)
-                delta.whole.append((index, scored.raw.copy()))
-                rescale = rescale or not np.array_equal(before, scored.raw)
-            elif aspects & (score.reads | Aspect.EXISTENCE):
-                raw = score.raw(rows)
-                delta.raw.append((index, raw if raw.base is None else raw.copy()))
-                if scored.bounds is None:
-                    scored.raw[rows] = raw
-                    scored.scaled[rows] = score.scale(raw, None)
-                elif (raw != scored.raw[rows]).any():
-                    scored.raw[rows] = raw
-                    scored.uniform = False
-                    rescale = True
-        return rescale
-
-    def _bounds_moved(self) -> bool:
-        moved = False
-        for scored in self.scores:
-            bounds = scored.score.bounds(scored.raw[self.feasible])
-            moved = moved or bounds != scored.bounds
-        return moved
 
     # -- reading
 

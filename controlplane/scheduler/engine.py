@@ -42,11 +42,14 @@ class Engine:
         """Return the profile that the pod asks for. Raises KeyError for one of another scheduler."""
         return self.profiles[pod.cls.exemplar.spec.schedulerName]
 
+    def _kinds(self) -> int:
+        return len(self._states)
+
     def state(self, pod: PodInfo) -> ClassState:
         """Return the class state of a pod, up to date."""
         state = self._states.get(pod.cls)
         if state is None:
-            state = ClassState(self.profile(pod), pod.cls, self.table)
+            state = ClassState(self.profile(pod), pod.cls, self.table, kinds=self._kinds)
             self._states[pod.cls] = state
             while len(self._states) > max(4, CELLS // self.table.size):
                 dropped, _ = self._states.popitem(last=False)

@@ -1,25 +1,29 @@
 """How verdicts and scores of a kind of pod have changed: to explain a placement as it was decided.
 
 Each update of a :class:`~controlplane.scheduler.classstate.ClassState` yields small arrays anyway; keeping the latest
-few hundred of them beside a starting point costs next to nothing, and lets the arrays of any recent decision be
+of them beside a starting point costs next to nothing, and lets the arrays of any recent decision be
 put together again when somebody asks why a pod is where it is.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from controlplane.scheduler.columns import T, writable
 from controlplane.scheduler.framework import Bools, Ints, Rows
 
 if TYPE_CHECKING:
     from controlplane.scheduler.classstate import ClassState
 
-KEPT = 128
-"""Updates that are kept for each kind of pod, at most; twice as many for a moment."""
+KEPT = 16_384
+"""Updates that are kept, over all kinds of pods together."""
+LEAST = 64
+"""Updates that each kind may keep in any case."""
 
 
 class Delta:
@@ -53,24 +57,34 @@ class Picture:
 
     def copy(self) -> Picture:
         """Return an independent copy."""
-        return Picture([array.copy() for array in self.codes], [array.copy() for array in self.raw], self.alive.copy())
+        return Picture(_copied(self.codes), _copied(self.raw), self.alive.copy())
 
     def apply(self, delta: Delta) -> None:
         """Move on by one update."""
         if delta.alive is not None:
             self.alive[delta.rows] = delta.alive
         for index, codes in delta.codes:
-            self.codes[index][delta.rows] = codes
+            if self.codes[index].flags.writeable or codes.any():
+                self.codes[index] = writable(self.codes[index])
+                self.codes[index][delta.rows] = codes
         for index, raw in delta.whole:
-            self.raw[index] = raw.copy()
+            self.raw[index] = raw.copy() if raw.flags.writeable else raw
         for index, raw in delta.raw:
-            self.raw[index][delta.rows] = raw
+            if self.raw[index].flags.writeable or (raw != self.raw[index][:1]).any():
+                self.raw[index] = writable(self.raw[index])
+                self.raw[index][delta.rows] = raw
+
+
+def _copied(arrays: list[NDArray[T]]) -> list[NDArray[T]]:
+    return [array.copy() if array.flags.writeable else array for array in arrays]
 
 
 class History:
     """A starting point and the updates since."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Callable[[], int] = lambda: 1) -> None:
+        self._kinds = kinds
+        """How many kinds share the memory."""
         self._start: Picture | None = None
         self._position = 0
         self._deltas: deque[Delta] = deque()
@@ -89,8 +103,9 @@ class History:
     def add(self, delta: Delta) -> None:
         """Note an update that has just been made."""
         self._deltas.append(delta)
-        if len(self._deltas) >= 2 * KEPT and self._start is not None:
-            for _ in range(KEPT):
+        allowed = max(LEAST, KEPT // self._kinds())
+        if len(self._deltas) >= 2 * allowed and self._start is not None:
+            while len(self._deltas) > allowed:
                 oldest = self._deltas.popleft()
                 self._start.apply(oldest)
                 self._position = oldest.position
@@ -110,7 +125,7 @@ class History:
 def picture_of(state: ClassState) -> Picture:
     """Copy the arrays as they are now."""
     return Picture(
-        [column.codes.copy() for column in state.filters],
-        [scored.raw.copy() for scored in state.scores],
+        _copied([column.codes for column in state.filters]),
+        _copied([scored.raw for scored in state.scores]),
         state.table.alive.copy(),
     )
