@@ -327,6 +327,7 @@ def kubeconfig(
     *,
     server: str,
     grpc_endpoints: Sequence[str] = (),
+    grpc_token_endpoints: Sequence[str] = (),
     ca: bytes | Path | None = None,
     cert: bytes | Path | None = None,
     key: bytes | Path | None = None,
@@ -339,12 +340,18 @@ def kubeconfig(
     """Return a kubeconfig as a dict; PEM bytes are embedded, a Path is written as a file reference.
 
     `server` is the HTTPS address for kubectl and the client libraries; `grpc_endpoints` (``host:port``) the native
-    API for ``wharf`` and the daemons. `context` defaults to ``user@cluster``.
+    API for ``wharf`` and the daemons with a certificate, `grpc_token_endpoints` for those with a token.
+    `context` defaults to ``user@cluster``.
     """
     at: dict[str, Any] = {"server": server}
     _reference(at, "certificate-authority", ca)
-    if grpc_endpoints:
-        at["extensions"] = [{"name": GRPC_EXTENSION, "extension": {"endpoints": list(grpc_endpoints)}}]
+    extension = {
+        name: list(addresses)
+        for name, addresses in (("endpoints", grpc_endpoints), ("tokenEndpoints", grpc_token_endpoints))
+        if addresses
+    }
+    if extension:
+        at["extensions"] = [{"name": GRPC_EXTENSION, "extension": extension}]
     who: dict[str, Any] = {}
     _reference(who, "client-certificate", cert)
     _reference(who, "client-key", key)
@@ -369,6 +376,7 @@ def write_kubeconfig(
     *,
     server: str,
     grpc_endpoints: Sequence[str] = (),
+    grpc_token_endpoints: Sequence[str] = (),
     ca: bytes | Path | None = None,
     cert: bytes | Path | None = None,
     key: bytes | Path | None = None,
@@ -380,7 +388,8 @@ def write_kubeconfig(
 ) -> Path:
     """Write :func:`kubeconfig` to `path` (0600, atomically, replacing what is there)."""
     config = kubeconfig(
-        server=server, grpc_endpoints=grpc_endpoints, ca=ca, cert=cert, key=key, token=token, user=user,
+        server=server, grpc_endpoints=grpc_endpoints, grpc_token_endpoints=grpc_token_endpoints, ca=ca, cert=cert,
+        key=key, token=token, user=user,
         cluster=cluster, context=context, namespace=namespace,
     )  # fmt: skip
     target = Path(path)

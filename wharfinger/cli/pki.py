@@ -165,12 +165,21 @@ def show(paths: Sequence[Path], directory: Path) -> None:
 @click.option("--https", "server", default="https://127.0.0.1:6443", show_default=True, help="The HTTP address.")
 @click.option("--grpc", "endpoints", multiple=True, default=("127.0.0.1:6444",), show_default=True,
               help="A gRPC endpoint, host:port (again for more).")  # fmt: skip
+@click.option("--token-grpc", "token_endpoints", multiple=True, help="The same, for those with a token (6445).")
 @click.option("--stem", default="admin", show_default=True, help="Which client certificate of the folder.")
 @click.option("--token", default="", help="A bearer token instead of a certificate.")
 @click.option("--user", default="admin", show_default=True, help="Name of the user entry.")
 @click.option("--cluster", default="wharfinger", show_default=True, help="Name of the cluster entry.")
 def kubeconfig(
-    path: Path, directory: Path, server: str, endpoints: Sequence[str], stem: str, token: str, user: str, cluster: str
+    path: Path,
+    directory: Path,
+    server: str,
+    endpoints: Sequence[str],
+    token_endpoints: Sequence[str],
+    stem: str,
+    token: str,
+    user: str,
+    cluster: str,
 ) -> None:
     """Write a kubeconfig with the certificates embedded."""
     from wharfinger import pki as authority
@@ -181,7 +190,7 @@ def kubeconfig(
     except OSError as error:
         raise CommandError(f"{error}; run 'wharf pki init --dir {directory}' first") from error
     authority.write_kubeconfig(
-        path, server=server, grpc_endpoints=endpoints, ca=ca, cert=pair.cert if pair else None,
-        key=pair.key if pair else None, token=token, user=user, cluster=cluster,
+        path, server=server, grpc_endpoints=endpoints, grpc_token_endpoints=token_endpoints, ca=ca,
+        cert=pair.cert if pair else None, key=pair.key if pair else None, token=token, user=user, cluster=cluster,
     )  # fmt: skip
     click.echo(f"{path} written")

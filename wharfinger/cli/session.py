@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 SHARED = ("kubeconfig", "context", "cluster", "user", "namespace", "server", "token")
+_FLAGS = "(command line)"
+"""Name of the kubeconfig entries that flags stand for."""
 LOCAL_KUBECONFIG = Path(".local") / "kubeconfig"
 """Where ``./dev up`` puts the kubeconfig of a development cluster, below the checkout."""
 
@@ -71,23 +73,21 @@ class Session:
 
         document = dict(self.document)
         name = self.overrides.get("context") or document.get("current-context") or ""
-        cluster, user = self.overrides.get("cluster"), self.overrides.get("user")
-        if cluster or user:
-            # A context of its own that has the parts which the flags replace.
-            empty: dict[str, Any] = {"context": {}}
-            entry = next((one for one in document["contexts"] if one.get("name") == name), empty)
-            parts = {**(entry.get("context") or {})}
-            parts.update({key: value for key, value in (("cluster", cluster), ("user", user)) if value})
-            document["contexts"] = [{**entry, "name": "", "context": parts}, *document["contexts"]]
-            document["contexts"][0]["name"] = name = f"{name}+flags"
+        parts = {key: self.overrides[key] for key in ("cluster", "user") if self.overrides.get(key)}
+        if token := self.overrides.get("token"):
+            # A token on the command line stands in the place of the user, and is for the port that takes tokens.
+            document["users"] = [{"name": _FLAGS, "user": {"token": token}}, *document["users"]]
+            parts["user"] = _FLAGS
+        if parts:
+            entry: dict[str, Any] = next((one for one in document["contexts"] if one.get("name") == name), {})
+            made = {"name": _FLAGS, "context": {**(entry.get("context") or {}), **parts}}
+            document["contexts"], name = [made, *document["contexts"]], _FLAGS
         try:
             config = from_document(document, name or None)
         except ConfigError as error:
             raise CommandError(str(error)) from error
         if server := self.overrides.get("server"):
             config = replace(config, endpoints=[_grpc_address(server)], server=server)
-        if token := self.overrides.get("token"):
-            config = replace(config, token=token)
         return config
 
     @property

@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from tests.integration.cli.conftest import Wharf
+from tests.support.apiserver import Apiserver
+from wharfinger import pki
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 POD = """
@@ -299,3 +301,14 @@ def test_small_objects_need_no_file(wharf: Wharf) -> None:
     assert wharf("get", "secret", "s", "-o", "jsonpath={.data.a}") == "Yg=="
     assert wharf("create", "deployment", "d", "--image=x/web:1", "-r", "0") == "deployment.apps/d created\n"
     assert "cannot be created without a file" in wharf("create", "pod", "p", code=1)
+
+
+def test_a_token_in_the_place_of_a_certificate(wharf: Wharf, cli_server: Apiserver) -> None:
+    ca = (cli_server.folder / "ca.crt").read_bytes()
+    pki.write_kubeconfig(
+        wharf.kubeconfig, server="https://127.0.0.1:1", ca=ca, token="admin-token",
+        grpc_token_endpoints=[f"127.0.0.1:{cli_server.token_port}"], namespace=wharf.namespace,
+    )  # fmt: skip
+    assert "default" in wharf("get", "namespaces")
+    assert "(Forbidden)" in wharf("get", "secrets", "--token", "alice-token", code=1)
+    assert wharf("get", "pods", "--token", "nobody", code=1).startswith("error: You must be logged in to the server")
