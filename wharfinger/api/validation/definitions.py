@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from wharfinger.api.types import apiextensions
-from wharfinger.api.validation import metadata, names
+from wharfinger.api.validation import metadata, names, webhooks
 from wharfinger.api.validation.common import one_of
 from wharfinger.api.validation.equality import semantic_equal
 from wharfinger.api.validation.errors import Errors
@@ -301,8 +301,10 @@ def _validate_conversion(spec: apiextensions.CustomResourceDefinitionSpec, error
     if conversion.strategy == "Webhook":
         if not conversion.webhook.HasField("clientConfig"):
             errors.required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
-        elif not conversion.webhook.conversionReviewVersions:
-            errors.required(f"{path}.conversionReviewVersions")
+        else:
+            webhooks.validate_client(conversion.webhook.clientConfig, errors, f"{path}.webhookClientConfig")
+        versions = conversion.webhook.conversionReviewVersions
+        webhooks.validate_review_versions(versions, errors, f"{path}.conversionReviewVersions")
     elif conversion.HasField("webhook"):
         errors.forbidden(f"{path}.webhookClientConfig", "should not be set when strategy is not set to Webhook")
 

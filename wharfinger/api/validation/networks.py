@@ -274,7 +274,32 @@ def _update_address(address: networking.IPAddress, old: networking.IPAddress, er
         errors.invalid("spec.parentRef", "changed", metadata.IMMUTABLE)
 
 
+def _create_range(found: networking.ServiceCIDR, errors: Errors) -> None:
+    metadata.validate(found.metadata, errors, namespaced=False, name=names.dns1123_subdomain)
+    networks = found.spec.cidrs
+    if not networks:
+        errors.required("spec.cidrs", "at least one CIDR required")
+        return
+    if len(networks) > 2:
+        errors.invalid("spec.cidrs", list(networks), "may only hold up to 2 values")
+    families = [parsed.version for parsed in map(parse_cidr, networks) if parsed is not None]
+    if len(networks) == 2 and len(families) == 2 and families[0] == families[1]:
+        errors.invalid("spec.cidrs", list(networks), "may specify no more than one IP for each IP family")
+    for index, network in enumerate(networks):
+        is_cidr(errors, f"spec.cidrs[{index}]", network)
+
+
+def _update_range(found: networking.ServiceCIDR, old: networking.ServiceCIDR, errors: Errors) -> None:
+    metadata.validate_update(found.metadata, old.metadata, errors)
+    before = list(old.spec.cidrs)
+    if before and list(found.spec.cidrs[: len(before)]) != before:
+        errors.invalid("spec.cidrs", list(found.spec.cidrs), metadata.IMMUTABLE)
+        return
+    _create_range(found, errors)
+
+
 RULES = {
+    networking.ServiceCIDR: Rules(create=_create_range, update=_update_range, subresources={"status": status_metadata}),
     networking.Ingress: Rules(create=_create, update=_update, subresources={"status": status_metadata}),
     networking.IngressClass: Rules(create=_create_class, update=_update_class),
     networking.NetworkPolicy: Rules(create=_create_policy, update=_update_policy),

@@ -28,6 +28,7 @@ from wharfinger.api.validation import (
     roles,
     runtime_classes,
     services,
+    webhooks,
     workloads,
 )
 from wharfinger.api.validation import events as event_rules
@@ -36,7 +37,7 @@ from wharfinger.api.validation.registry import Rules
 _MODULES: tuple[Any, ...] = (
     autoscalers, budgets, certificates, claims, config, definitions, endpoints, event_rules, jobs, leases, namespaces,
     networks, nodes, persistent_volumes, pods, priority_classes, quotas, reviews, roles, runtime_classes, services,
-    workloads,
+    webhooks, workloads,
 )  # fmt: skip
 
 UNCHECKED_METADATA: frozenset[type[Message]] = frozenset({core.Event, policy.PodDisruptionBudget})
