@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import base64
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wharfinger.api import codec, pods
+from wharfinger.api import codec, pods, storage
 from wharfinger.api.types import core, meta
+
+
+CORPUS = Path(os.environ.get("WHARFINGER_SHARED", Path(__file__).parents[4] / "shared")) / "golden/api/storage.jsonl"
 
 
 def _pod(**spec: Any) -> core.Pod:
@@ -126,6 +133,16 @@ def test_a_resize_under_way_counts_with_the_larger() -> None:
 )
 def test_qos_class(spec: dict[str, Any], expected: str) -> None:
     assert pods.qos_class(_pod(**spec)) == expected
+
+
+@pytest.mark.skipif(not CORPUS.is_file(), reason="the golden corpus is not beside this checkout")
+def test_qos_class_of_recorded_pods() -> None:
+    entries = [json.loads(line) for line in CORPUS.read_bytes().splitlines()]
+    found = [storage.decode(base64.b64decode(entry["value"])) for entry in entries if entry["resource"] == "pods"]
+    assert len(found) > 5
+    for pod in found:
+        assert isinstance(pod, core.Pod)
+        assert pods.qos_class(pod) == pod.status.qosClass
 
 
 def test_state() -> None:
