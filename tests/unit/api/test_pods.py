@@ -11,7 +11,6 @@ import pytest
 from wharfinger.api import codec, pods, storage
 from wharfinger.api.types import core, meta
 
-
 CORPUS = Path(os.environ.get("WHARFINGER_SHARED", Path(__file__).parents[4] / "shared")) / "golden/api/storage.jsonl"
 
 
