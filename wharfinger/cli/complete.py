@@ -17,7 +17,7 @@ _PATIENCE = 2.0
 
 def complete_targets(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete ``TYPE``, ``TYPE NAME`` and ``TYPE/NAME``."""
-    from wharfinger.cli.targets import _listed
+    from wharfinger.cli.targets import listed_kinds
 
     given = list(ctx.params.get(parameter.name or "") or [])
     if "/" in incomplete:
@@ -25,7 +25,7 @@ def complete_targets(ctx: click.Context, parameter: click.Parameter, incomplete:
         return [CompletionItem(f"{resource}/{name}") for name in _names(ctx, resource) if name.startswith(start)]
     if not given:
         head, comma, last = incomplete.rpartition(",")
-        words = sorted({kind.resource for kind in _listed() if "list" in kind.verbs})
+        words = sorted({kind.resource for kind in listed_kinds() if "list" in kind.verbs})
         return [CompletionItem(head + comma + word) for word in words if word.startswith(last)]
     if "/" in given[0]:
         return []

@@ -22,7 +22,8 @@ class Target:
 
 
 @cache
-def _listed() -> tuple[Kind, ...]:
+def listed_kinds() -> tuple[Kind, ...]:
+    """Return the kinds that can be asked for, in the order in which names are looked up among them."""
     # The core group first, then as the schema has them: "events" are the core ones, "nodes" not those of metrics;
     # of several versions of a group, the newest.
     kinds = [kind for kind in KINDS if kind.resource and "get" in kind.verbs]
@@ -40,7 +41,7 @@ def find_kind(name: str) -> Kind:
     """
     word, _, rest = name.partition(".")
     lower = word.lower()
-    for kind in _listed():
+    for kind in listed_kinds():
         if lower not in (kind.resource, kind.singular) and lower not in kind.short_names:
             continue
         if not rest or _in_group(kind, rest):
@@ -60,7 +61,7 @@ def _quote(text: str) -> str:
 def category(name: str) -> list[Kind]:
     """Return the kinds of a category such as ``all``; empty when there is none of that name."""
     seen: dict[tuple[str, str], Kind] = {}
-    for kind in _listed():
+    for kind in listed_kinds():
         if name in kind.categories:
             seen.setdefault((kind.group, kind.kind), kind)
     return list(seen.values())

@@ -176,8 +176,10 @@ class Cluster:
         if self.settings.hollow:
             # Hollow nodes share a process and so a connection: one identity that may speak for all of them.
             self._user(HOLLOW, "hollow-nodes", ["system:masters"])
+            # The apiserver expects a node's name in its agent's certificate; thousands would not fit into one.
+            hollow = [f"hollow-{number}" for number in range(1, min(self.settings.hollow, 500) + 1)]
             pki.ensure_server(
-                ca, self.pki, f"{HOLLOW}-serving", name="hollow-nodes", dns=["localhost"], ips=["127.0.0.1"]
+                ca, self.pki, f"{HOLLOW}-serving", name="hollow-nodes", dns=["localhost", *hollow], ips=["127.0.0.1"]
             )
 
     def _user(
