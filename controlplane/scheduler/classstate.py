@@ -21,7 +21,6 @@ from controlplane.scheduler.framework import Aspect, Bools, Filter, Ints, Refusa
 from controlplane.scheduler.history import Delta, History
 
 if TYPE_CHECKING:
-
     from controlplane.scheduler.nodetable import NodeTable
     from controlplane.scheduler.podinfo import PodClass
     from controlplane.scheduler.profile import Profile

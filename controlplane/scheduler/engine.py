@@ -20,8 +20,8 @@ from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
 from controlplane.scheduler.profile import Profile
 
-CELLS = 2_000_000
-"""Kinds x nodes kept; a cell takes some 40 bytes."""
+CELLS = 1_000_000
+"""Kinds x nodes kept; a cell takes 25 to 75 bytes."""
 WHOLE_DIAGNOSES = 32
 
 

@@ -179,7 +179,7 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = pytest.mark.filterwarnings("error::RuntimeWarning")(Machine.TestCase)
 TestMachine.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
