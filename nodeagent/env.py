@@ -5,6 +5,7 @@ https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-e
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Protocol
@@ -42,12 +43,6 @@ def expand(text: str, values: Mapping[str, str]) -> str:
         return values.get(match.group(1), match.group(0))
 
     return _REFERENCE.sub(replacement, text)
-
-
-class NodeAmounts(Protocol):
-    """What a resource field gives when the container sets no limit: the node's allocatable."""
-
-    def __getitem__(self, name: str) -> Quantity: ...
 
 
 async def environment(
@@ -160,8 +155,6 @@ def pod_field(pod: core.Pod, path: str, status: core.PodStatus) -> str:
 
 
 def _table(values: Mapping[str, str]) -> str:
-    import json
-
     return "\n".join(f"{key}={json.dumps(values[key], ensure_ascii=False)}" for key in sorted(values))
 
 

@@ -21,7 +21,7 @@ from nodeagent.podspec import is_deleting, pod_key
 from nodeagent.probes import Prober
 from nodeagent.runtime import ContainerState, PodRecord, RuntimeFailure, RuntimeUnavailable
 from nodeagent.starter import NotStarted, Starter
-from nodeagent.volumes import VolumeError
+from nodeagent.volumes import VolumeError, changes
 from wharfinger.api.types import core
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 RUNTIME_RETRY_SECONDS = 1.0
 RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """After a volume, sandbox or unexpected failure."""
+VOLUME_SECONDS = 60.0
+"""Between looks for changed content of volumes; kubelet's syncFrequency."""
 KEEP_ENDED = 1
 """How many ended runs of a container are kept for its logs, as kubelet does."""
 
@@ -57,6 +59,8 @@ class PodWorker:
         self._failures = 0
         self._cleaned = False
         self._said_held: set[str] = set()
+        self._volumes_due = 0.0
+        self._volumes_version = ""
         self._said_ending: tuple[int, int] | None = None
         self._killer = Killer(context, self.poke)
         self._starter = Starter(context)
@@ -188,7 +192,7 @@ class PodWorker:
             self._killer.kill(self._pod, kill)
         if plan.create_sandbox is None and not plan.start:
             await self._prune(record)
-            return plan.wake_at
+            return await self._refresh_volumes(plan.wake_at)
         return await self._start(plan, record)
 
     def _note_held(self, held: Iterable[Held], record: PodRecord) -> None:
@@ -219,7 +223,7 @@ class PodWorker:
     async def _start(self, plan: Plan, record: PodRecord) -> float | None:
         memory, now = self.memory, self._context.clock()
         try:
-            ready = self._starter.volumes(self._pod)
+            ready = await self._starter.volumes(self._pod, memory.status)
             sandbox = plan.sandbox
             if plan.create_sandbox is not None:
                 for old in record.sandboxes[:1]:
@@ -261,6 +265,19 @@ class PodWorker:
         elif not self._dirty:
             self._publish(record)
         return wake
+
+    async def _refresh_volumes(self, wake: float | None) -> float | None:
+        """Bring changed config maps, secrets and labels into a running pod's volumes; return when to look again."""
+        if not self._context.files or not changes(self._pod):
+            return wake
+        now, version = self._context.clock(), self._pod.metadata.resourceVersion
+        if now >= self._volumes_due or version != self._volumes_version:
+            self._volumes_due, self._volumes_version = now + VOLUME_SECONDS, version
+            try:
+                await self._starter.volumes(self._pod, self.memory.status)
+            except VolumeError as error:
+                self._context.events.event(self._pod, "Warning", "FailedMount", str(error))
+        return min(wake, self._volumes_due) if wake is not None else self._volumes_due
 
     async def _prune(self, record: PodRecord) -> None:
         """Remove ended runs that nobody asks for any more."""

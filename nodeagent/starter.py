@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nodeagent import volumes
+from nodeagent import payload, volumes
 from nodeagent.cgroups import make_pod_cgroup, remove_pod_cgroup
 from nodeagent.containers import Surroundings, container_spec
 from nodeagent.context import NodeContext
@@ -58,11 +58,13 @@ class Starter:
         """Return where the pod's files lie."""
         return PodPaths.of(self._context.root_dir, pod.metadata.uid)
 
-    def volumes(self, pod: core.Pod) -> Mapping[str, Path]:
-        """Set the pod's volumes up. Raises VolumeError."""
-        if not self._context.files:
+    async def volumes(self, pod: core.Pod, status: core.PodStatus) -> Mapping[str, Path]:
+        """Set the pod's volumes up, or bring them up to date. Raises VolumeError."""
+        context = self._context
+        if not context.files:
             return {volume.name: Path("/") for volume in pod.spec.volumes}
-        return volumes.set_up(pod, self.paths(pod))
+        inputs = payload.Inputs(pod, status, context.source, context.allocatable)
+        return await volumes.set_up(pod, self.paths(pod), inputs)
 
     async def sandbox(self, pod: core.Pod, attempt: int) -> SandboxRecord:
         """Make the pod's sandbox. Raises RuntimeFailure."""
@@ -167,7 +169,7 @@ class Starter:
     ) -> list[Mount]:
         if not self._context.files:
             return []
-        result = volumes.mounts(container, ready, values)
+        result = volumes.mounts(pod, container, ready, values)
         if not pod.spec.hostNetwork and all(mount.container_path != "/etc/hosts" for mount in result):
             hosts = self.paths(pod).etc_hosts
             if not hosts.exists():

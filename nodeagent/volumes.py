@@ -1,4 +1,4 @@
-"""A pod's volumes on the node: emptyDir and hostPath, and the files that the agent itself mounts.
+"""A pod's volumes on the node: emptyDir, hostPath, content from the API, and files that the agent itself mounts.
 
 Everything of a pod lies below ``<root-dir>/pods/<uid>`` in kubelet's layout, so that cleaning up is removing one folder
 (after unmounting what is mounted in it). A volume of a kind that is not supported is refused by name before anything
@@ -16,12 +16,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodeagent.env import expand
+from nodeagent import payload
+from nodeagent.env import ConfigError, expand
 from nodeagent.runtime import Mount
 from wharfinger.api import quantity
 from wharfinger.api.types import core
 
-SUPPORTED = ("emptyDir", "hostPath")
+SUPPORTED = ("emptyDir", "hostPath", *payload.KINDS)
+_PLUGINS = {"configMap": "configmap", "secret": "secret", "downwardAPI": "downward-api", "projected": "projected"}
 
 
 class VolumeError(Exception):
@@ -53,25 +55,51 @@ class PodPaths:
         return self.root / "containers" / container / f"termination-{restart_count}"
 
 
-def set_up(pod: core.Pod, paths: PodPaths) -> dict[str, Path]:
-    """Make every volume of the pod be there; return the path on the node of each.
+def kind_of(volume: core.Volume) -> str:
+    """Return which source a volume has."""
+    return next((field.name for field, _ in volume.volumeSource.ListFields()), "emptyDir")
+
+
+def changes(pod: core.Pod) -> bool:
+    """Whether the content of any of the pod's volumes may change while it runs."""
+    return any(kind_of(volume) in payload.KINDS for volume in pod.spec.volumes)
+
+
+async def set_up(pod: core.Pod, paths: PodPaths, inputs: payload.Inputs) -> dict[str, Path]:
+    """Make every volume of the pod be there, with what it should hold now; return the path on the node of each.
 
     May be called again and again. Raises VolumeError, which names the volume.
     """
     ready: dict[str, Path] = {}
     for volume in pod.spec.volumes:
-        source = volume.volumeSource
-        kind = next((field.name for field, _ in source.ListFields()), "emptyDir")
+        source, kind = volume.volumeSource, kind_of(volume)
         try:
             if kind == "emptyDir":
                 ready[volume.name] = _empty_dir(pod, volume.name, source.emptyDir, paths)
             elif kind == "hostPath":
                 ready[volume.name] = _host_path(source.hostPath)
+            elif kind in payload.KINDS:
+                files = await payload.collect(source, kind, inputs)
+                ready[volume.name] = _payload(pod, kind, paths.volume(_PLUGINS[kind], volume.name), files)
             else:
                 raise VolumeError(f"{kind} volumes are not supported by this node agent; it has {', '.join(SUPPORTED)}")
-        except (VolumeError, OSError, subprocess.CalledProcessError) as error:
+        except (VolumeError, ConfigError, OSError, subprocess.CalledProcessError) as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
     return ready
+
+
+def _payload(pod: core.Pod, kind: str, path: Path, files: payload.Payload) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    if kind in ("secret", "projected") and not path.is_mount():  # secrets must not reach the disk
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", str(path)], check=True, capture_output=True)
+    context = pod.spec.securityContext
+    if context.HasField("fsGroup"):
+        os.chown(path, -1, context.fsGroup)
+        path.chmod(0o3777)
+    else:
+        path.chmod(0o1777)
+    payload.write(path, files, group=context.fsGroup if context.HasField("fsGroup") else None)
+    return path
 
 
 def _empty_dir(pod: core.Pod, name: str, source: core.EmptyDirVolumeSource, paths: PodPaths) -> Path:
@@ -124,9 +152,12 @@ def _host_path(source: core.HostPathVolumeSource) -> Path:
     return path
 
 
-def mounts(container: core.Container, ready: Mapping[str, Path], environment: Mapping[str, str]) -> list[Mount]:
+def mounts(
+    pod: core.Pod, container: core.Container, ready: Mapping[str, Path], environment: Mapping[str, str]
+) -> list[Mount]:
     """Return a container's mounts of volumes that are set up. Raises VolumeError for a bad subPath."""
     result = []
+    fixed = {volume.name for volume in pod.spec.volumes if kind_of(volume) in payload.KINDS}
     for mount in container.volumeMounts:
         source = ready[mount.name]
         below = expand(mount.subPathExpr, environment) if mount.subPathExpr else mount.subPath
@@ -135,7 +166,9 @@ def mounts(container: core.Container, ready: Mapping[str, Path], environment: Ma
         if below:
             source = _sub_path(source, below)
         target = mount.mountPath if mount.mountPath.startswith("/") else f"/{mount.mountPath}"
-        result.append(Mount(target, str(source), mount.readOnly, mount.mountPropagation or "None"))
+        result.append(
+            Mount(target, str(source), mount.readOnly or mount.name in fixed, mount.mountPropagation or "None")
+        )
     return result
 
 

@@ -257,6 +257,11 @@ class Player:
         self.outcome.outputs.append((await reader.read()).decode())
         writer.close()
 
+    async def _create_config_map(self, name: str, key: str, value: str) -> None:
+        config_map = core.ConfigMap(data={key: value})
+        config_map.metadata.name, config_map.metadata.namespace = name, self._namespace
+        await self._client.resource(core.ConfigMap).create(config_map)
+
     async def _patch_labels(self) -> None:
         patch = {"metadata": {"labels": {"app": "y"}, "annotations": {"note": "changed"}}}
         await self._client.resource(core.Pod).patch("p", namespace=self._namespace, patch=patch, patch_type="merge")
@@ -315,6 +320,7 @@ class Player:
         (r"patch labels and annotations", _patch_labels),
         (r"patch status: condition (\S+) True", _open_gate),
         (r"GET http://<hostIP>:(\d+)(\S+) from the node", _get),
+        (r"create configMap (\S+) with (\S+)=(\S+)", _create_config_map),
         (r"run in (\S+)/(\S+): (.+)", _run_in),
     ]
 
