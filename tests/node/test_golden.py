@@ -54,6 +54,10 @@ CASES: dict[str, tuple[str, ...]] = {
     "image-always-missing": (), "image-never-missing": (), "image-invalid-name": (), "image-default-cmd": (),
     "image-args-only": (), "image-changed-to-missing": ENDED_BEFORE_RESTART,
     # configuration, volumes
+    "configmap-volume-items": (), "configmap-volume-missing-item": (), "volume-missing-configmap": (),
+    "secret-volume": (), "secret-volume-fsgroup": (), "projected-collision": (), "refs-optional": (),
+    "subpath-configmap-file": (), "envfrom-prefix": (), "env-missing-secret": (), "env-missing-init": (),
+    "delete-mount-fail": (), "pvc-missing": (),
     "env-missing-configmap": (), "env-resourcefieldref": (), "emptydir": (), "emptydir-readonly-mount": (),
     "hostpath-file": (), "hostpath-dir-missing": (), "hostpath-dir-is-file": (), "hostpath-file-missing": (),
     "hostpath-socket-missing": (), "fsgroup-emptydir": (), "subpath-escape": (), "subpath-expr-bad": (),
