@@ -358,9 +358,15 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
+_OLD_FORMS = re.compile(r"\d{4}-\d\d?-\d\d?([Tt ].*)?|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?", re.ASCII)
+"""Timestamps and base-60 numbers: text to us and to Kubernetes, but not to every reader, so go-yaml quotes them."""
+
+
 def _represent_text(dumper: _Dumper, value: str) -> yaml.Node:
     style = "|" if "\n" in value and "\t" not in value and not value[:1].isspace() else None
-    if style is None and value:
+    if not value or _OLD_FORMS.fullmatch(value):
+        style = '"'
+    elif style is None:
         try:
             meaning = resolve(value)
         except ValueError:
