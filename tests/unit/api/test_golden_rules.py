@@ -21,7 +21,6 @@ import yaml
 
 from controlplane.apiserver.strategies import strategy_for
 from wharfinger.api import codec, defaults, kinds, times, validation
-from wharfinger.api.defaults import app_armor
 from wharfinger.api.errors import StatusError
 from wharfinger.api.validation import warnings
 
@@ -69,7 +68,9 @@ class Server:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Any] = {}
         self.answers: dict[str, Any] = {}
-        self.warnings: list[str] = []
+        self.request: Any = SimpleNamespace(
+            user=SimpleNamespace(name="admin", uid="", groups=["system:masters"], extra={}), warnings=[]
+        )
         self.count = 0
 
     def play(self, step: dict[str, Any]) -> Any:
@@ -164,7 +165,7 @@ class Server:
         obj = decoded.message
         defaults.apply(obj)
         said = warnings.deprecation(kind.message)
-        self.warnings = [*map(str, decoded.issues), *filter(None, [said])]
+        self.request.warnings[:] = [*map(str, decoded.issues), *filter(None, [said])]
         return obj
 
     def _create(self, kind: kinds.Kind, namespace: str, body: Any) -> Any:
@@ -182,13 +183,11 @@ class Server:
             metadata.namespace = namespace
             _refuse(validation.validate_create(obj))
             raise Unknown
-        if kind.resource == "pods":
-            self.warnings += app_armor.adopt(obj)
-        strategy_for(kind).prepare_for_create(obj, _REQUEST)
+        strategy_for(kind).prepare_for_create(obj, self.request)
         if hasattr(obj, "spec") and kind.resource == "pods" and not obj.spec.serviceAccountName:
             obj.spec.serviceAccountName = obj.spec.serviceAccount = "default"
         _refuse(validation.validate_create(obj))
-        self.warnings += warnings.creating(obj)
+        self.request.warnings += warnings.creating(obj)
         key = (kind.group_resource, namespace, metadata.name)
         if key in self.objects:
             raise Refused(409, [])
@@ -204,9 +203,9 @@ class Server:
         metadata = obj.metadata
         strategy = strategy_for(kind)
         if sub in ("status", "approval"):
-            strategy.prepare_for_status_update(obj, old, _REQUEST)
+            strategy.prepare_for_status_update(obj, old, self.request)
         elif not sub:
-            strategy.prepare_for_update(obj, old, _REQUEST)
+            strategy.prepare_for_update(obj, old, self.request)
         elif sub == "resize":
             _keep_only_resources(obj, old)
         metadata.namespace = metadata.namespace or namespace
@@ -215,14 +214,11 @@ class Server:
         metadata.generation = max(metadata.generation, old.metadata.generation)
         _refuse(validation.validate_update(obj, old, subresource=sub))
         if not sub:
-            self.warnings += warnings.updating(obj, old)
+            self.request.warnings += warnings.updating(obj, old)
         self.count += 1
         metadata.resourceVersion = str(self.count)
         self.objects[kind.group_resource, namespace, name] = obj
         return obj
-
-
-_REQUEST: Any = SimpleNamespace(user=SimpleNamespace(name="admin", uid="", groups=["system:masters"], extra={}))
 
 
 def _keep_only_resources(obj: Any, old: Any) -> None:
@@ -322,8 +318,8 @@ def _judge(area: str, step: dict[str, Any], server: Server) -> str:
     if status == 422:
         return f"expected causes {_causes(body)}, but it was accepted"
     expected_warnings = (expected.get("headers") or {}).get("warning", [])
-    if step["request"]["method"] in ("POST", "PUT") and len(expected_warnings) != len(server.warnings):
-        return f"expected {len(expected_warnings)} warnings, got {server.warnings}"
+    if step["request"]["method"] in ("POST", "PUT") and len(expected_warnings) != len(server.request.warnings):
+        return f"expected {len(expected_warnings)} warnings, got {server.request.warnings}"
     if area == "defaults" and step["request"]["method"] == "POST":
         return _difference(_strip(body), _strip(codec.to_json(answer)))
     return ""

@@ -159,8 +159,9 @@ def count_or_percent(value: intstr.IntOrString) -> int:
     return (percent(value.strVal) or 0) if value.type == 1 else value.intVal
 
 
-def label_selector(selector: meta.LabelSelector, errors: Errors, path: str) -> None:
-    """Judge a label selector."""
+def label_selector(selector: meta.LabelSelector, errors: Errors, path: str) -> bool:
+    """Judge a label selector; return whether it can be used."""
+    before = len(errors)
     validate_labels(selector.matchLabels, errors, f"{path}.matchLabels")
     for index, requirement in enumerate(selector.matchExpressions):
         at = f"{path}.matchExpressions[{index}]"
@@ -176,6 +177,7 @@ def label_selector(selector: meta.LabelSelector, errors: Errors, path: str) -> N
         validate_label_name(requirement.key, errors, f"{at}.key")
         for number, value in enumerate(requirement.values):
             errors.complaints(f"{at}.values[{number}]", value, names.label_value(value))
+    return len(errors) == before
 
 
 def selector_is_empty(selector: meta.LabelSelector) -> bool:

@@ -55,18 +55,19 @@ def _validate_generated_selector(job: batch.Job, errors: Errors) -> None:
             errors.required(path, f"must be '{value}'")
         elif labels[key] != value:
             errors.invalid(path, labels[key], f"must be '{value}'")
-    if not selector_matches(spec.selector, expected):
+    if label_selector(spec.selector, Errors(), "") and not selector_matches(spec.selector, expected):
         errors.invalid("spec.selector", dict(spec.selector.matchLabels), "`selector` not auto-generated")
 
 
 def _validate_spec(spec: batch.JobSpec, errors: Errors) -> None:
     _validate_body(spec, errors, "spec")
+    matches = False
+    labels = spec.template.metadata.labels
     if not spec.HasField("selector"):
         errors.required("spec.selector")
     else:
-        label_selector(spec.selector, errors, "spec.selector")
-    labels = spec.template.metadata.labels
-    if not spec.HasField("selector") or not selector_matches(spec.selector, labels):
+        matches = not label_selector(spec.selector, errors, "spec.selector") or selector_matches(spec.selector, labels)
+    if not matches:
         errors.invalid("spec.template.metadata.labels", dict(labels), "`selector` does not match template `labels`")
 
 

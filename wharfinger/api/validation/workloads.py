@@ -33,21 +33,34 @@ _STATEFUL_SET_UPDATES = (
 )
 
 
-def validate_selector(selector: meta.LabelSelector, present: bool, kind: str, errors: Errors, path: str) -> None:
-    """Judge the selector of a workload, which must be there and select something less than everything."""
-    if not present:
-        errors.required(path)
-        return
-    label_selector(selector, errors, path)
-    if selector_is_empty(selector):
-        errors.invalid(path, "{}", f"{_EMPTY} for {kind}")
+def _validate_selection(
+    spec: apps.ReplicaSetSpec | apps.DeploymentSpec | apps.StatefulSetSpec, kind: str, errors: Errors
+) -> None:
+    """Judge the selector of a workload, which must be there and select less than everything, and the template.
+
+    Without a usable selector the template is not looked at.
+    """
+    if not spec.HasField("selector"):
+        errors.required("spec.selector")
+        _validate_template(spec.template, None, errors, "spec.template")
+    elif not label_selector(spec.selector, errors, "spec.selector"):
+        errors.invalid("spec.selector", "", "invalid label selector")
+    else:
+        if selector_is_empty(spec.selector):
+            errors.invalid("spec.selector", "{}", f"{_EMPTY} for {kind}")
+        _validate_template(spec.template, spec.selector, errors, "spec.template")
 
 
 def _validate_template(
-    template: core.PodTemplateSpec, selector: meta.LabelSelector | None, errors: Errors, path: str
+    template: core.PodTemplateSpec,
+    selector: meta.LabelSelector | None,
+    errors: Errors,
+    path: str,
+    *,
+    matching: bool = True,
 ) -> None:
-    """Judge a template of pods that run for ever; None selects nothing."""
-    if selector is None or not selector_matches(selector, template.metadata.labels):
+    """Judge a template of pods that run for ever; None selects nothing, which only matters with `matching`."""
+    if matching and (selector is None or not selector_matches(selector, template.metadata.labels)):
         errors.invalid(f"{path}.metadata.labels", dict(template.metadata.labels), _NO_MATCH)
     validate_template(template, errors, path)
     _validate_runs_for_ever(template, errors, path)
@@ -66,8 +79,7 @@ def _validate_runs_for_ever(template: core.PodTemplateSpec, errors: Errors, path
 def _replica_set_spec(spec: apps.ReplicaSetSpec, errors: Errors) -> None:
     nonnegative(errors, "spec.replicas", spec.replicas)
     nonnegative(errors, "spec.minReadySeconds", spec.minReadySeconds)
-    validate_selector(spec.selector, spec.HasField("selector"), "replicaset", errors, "spec.selector")
-    _validate_template(spec.template, spec.selector if spec.HasField("selector") else None, errors, "spec.template")
+    _validate_selection(spec, "replicaset", errors)
 
 
 def _create_replica_set(workload: apps.ReplicaSet, errors: Errors) -> None:
@@ -146,8 +158,7 @@ def _update_controller_status(
 
 def _deployment_spec(spec: apps.DeploymentSpec, errors: Errors) -> None:
     nonnegative(errors, "spec.replicas", spec.replicas)
-    validate_selector(spec.selector, spec.HasField("selector"), "deployment", errors, "spec.selector")
-    _validate_template(spec.template, spec.selector if spec.HasField("selector") else None, errors, "spec.template")
+    _validate_selection(spec, "deployment", errors)
     _deployment_strategy(spec.strategy, errors, "spec.strategy")
     nonnegative(errors, "spec.minReadySeconds", spec.minReadySeconds)
     if spec.HasField("revisionHistoryLimit"):
@@ -231,13 +242,7 @@ def _stateful_set_spec(spec: apps.StatefulSetSpec, errors: Errors) -> None:
     nonnegative(errors, "spec.minReadySeconds", spec.minReadySeconds)
     if spec.HasField("ordinals"):
         nonnegative(errors, "spec.ordinals.start", spec.ordinals.start)
-    if not spec.HasField("selector"):
-        errors.required("spec.selector")
-    else:
-        label_selector(spec.selector, errors, "spec.selector")
-        if selector_is_empty(spec.selector):
-            errors.invalid("spec.selector", "{}", f"{_EMPTY} for statefulset")
-    _validate_template(spec.template, spec.selector if spec.HasField("selector") else None, errors, "spec.template")
+    _validate_selection(spec, "statefulset", errors)
     if spec.serviceName:
         errors.complaints("spec.serviceName", spec.serviceName, names.dns1123_subdomain(spec.serviceName))
     if spec.HasField("revisionHistoryLimit"):
@@ -311,11 +316,13 @@ def _update_stateful_set_status(workload: apps.StatefulSet, old: apps.StatefulSe
 
 
 def _daemon_set_spec(spec: apps.DaemonSetSpec, errors: Errors) -> None:
+    usable = True
     if spec.HasField("selector"):
-        label_selector(spec.selector, errors, "spec.selector")
+        usable = label_selector(spec.selector, errors, "spec.selector")
         if selector_is_empty(spec.selector):
             errors.invalid("spec.selector", "{}", f"{_EMPTY} for daemonset")
-    _validate_template(spec.template, spec.selector if spec.HasField("selector") else None, errors, "spec.template")
+    selector = spec.selector if spec.HasField("selector") else None
+    _validate_template(spec.template, selector, errors, "spec.template", matching=usable)
     nonnegative(errors, "spec.minReadySeconds", spec.minReadySeconds)
     _daemon_set_strategy(spec.updateStrategy, errors, "spec.updateStrategy")
     if spec.HasField("revisionHistoryLimit"):

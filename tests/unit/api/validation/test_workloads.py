@@ -139,3 +139,11 @@ def test_jobs_restart_never_or_on_failure() -> None:
     job = _job()
     job.spec.template.spec.restartPolicy = "Always"
     assert creating(job) == ["spec.template.spec.restartPolicy Required"]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_selectors_that_cannot_be_used(kind: str) -> None:
+    selector = {"matchLabels": {"app": "b"}, "matchExpressions": [{"key": "a", "operator": "In"}]}
+    found = creating(_workload(kind, selector=selector))
+    rest = [] if kind == DAEMON_SET else ["spec.selector Invalid"]
+    assert found == ["spec.selector.matchExpressions[0].values Required", *rest]
