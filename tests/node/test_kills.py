@@ -51,6 +51,8 @@ async def test_nothing_acknowledged_is_lost(grouping: bool) -> None:
         async with asyncio.timeout(420):
             await _run(cluster, random.Random(seed))
     except BaseException:
+        if kept := os.environ.get("WHARFINGER_KEEP_LOGS"):
+            shutil.copytree(folder / "logs", kept, dirs_exist_ok=True)
         for name in cluster.processes.names():
             print(f"--- end of {name}'s log\n{cluster.processes.tail(name, 4000)}")
         raise
@@ -85,8 +87,6 @@ async def _run(cluster: Cluster, dice: random.Random) -> None:
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
-        for pod in pods:
-            assert pod.status.containerStatuses[0].restartCount == 0, f"{pod.metadata.name} was restarted"
         await _one_container_each(cluster, pods)
 
 
@@ -141,7 +141,7 @@ async def _all_running(client: Client, created: dict[str, str]) -> list[core.Pod
             return pods
         if asyncio.get_running_loop().time() > deadline:
             late = [pod for pod in pods if pod.status.phase != "Running"]
-            pytest.fail(f"{len(late)} pods do not run, such as {late[0].metadata.name}:\n{late[0]}")
+            pytest.fail(f"{len(late)} pods do not run, such as {late[0].metadata.name}: {late[0].status}")
         await asyncio.sleep(0.5)
 
 
@@ -187,13 +187,25 @@ async def _watchers_saw_all(cluster: Cluster, watchers: list[PodHistory], since:
 
 
 async def _one_container_each(cluster: Cluster, pods: list[core.Pod]) -> None:
-    by_uid: dict[str, list[str]] = {}
+    """Each pod has exactly one running container.
+
+    A containerd that is killed while it starts a container reports that one as ended when it is back; only then may
+    there be an earlier one, and the pod's restart count must own up to it.
+    """
+    running: dict[str, int] = {}
+    ended: dict[str, int] = {}
     for node in cluster.node_names():
         socket = cluster.runtime(node).socket
         options = [("grpc.default_authority", "localhost")]
         async with grpc.aio.insecure_channel(f"unix:{socket}", options=options) as channel:
             stub = cri_grpc.RuntimeServiceStub(channel)  # type: ignore[no-untyped-call]
             for container in (await stub.ListContainers(cri.ListContainersRequest())).containers:
-                by_uid.setdefault(container.labels["io.kubernetes.pod.uid"], []).append(container.id)
-    expected = {pod.metadata.uid: 1 for pod in pods}
-    assert {uid: len(ids) for uid, ids in by_uid.items()} == expected
+                counts = running if container.state == cri.CONTAINER_RUNNING else ended
+                uid = container.labels["io.kubernetes.pod.uid"]
+                counts[uid] = counts.get(uid, 0) + 1
+    assert running == {pod.metadata.uid: 1 for pod in pods}
+    restarts = {pod.metadata.name: pod.status.containerStatuses[0].restartCount for pod in pods}
+    for pod in pods:
+        assert ended.get(pod.metadata.uid, 0) <= restarts[pod.metadata.name], f"{pod.metadata.name} was started twice"
+    restarted = [name for name, count in restarts.items() if count]
+    assert len(restarted) <= PODS // 10, f"more containers restarted than can have been starting: {restarted}"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Iterable
+
+LOWEST, HIGHEST = 20_000, 32_000
+"""Below the range from which the kernel takes ports for outgoing connections: one taken there may go before it is used."""
 
 
 def is_free(port: int) -> bool:
@@ -21,17 +25,10 @@ def free_ports(count: int, *, preferred: Iterable[int] = ()) -> list[int]:
     """Return `count` different free ports: the preferred ones where they are free, else random ones."""
     wanted = list(preferred)
     chosen: list[int] = []
-    holders: list[socket.socket] = []
-    try:
-        for index in range(count):
-            port = wanted[index] if index < len(wanted) and is_free(wanted[index]) else 0
-            if not port:
-                holder = socket.socket()
-                holder.bind(("127.0.0.1", 0))
-                holders.append(holder)  # held until the end, so that no port comes twice
-                port = holder.getsockname()[1]
-            chosen.append(port)
-    finally:
-        for holder in holders:
-            holder.close()
+    dice = random.SystemRandom()
+    for index in range(count):
+        port = wanted[index] if index < len(wanted) else 0
+        while not port or port in chosen or not is_free(port):
+            port = dice.randrange(LOWEST, HIGHEST)
+        chosen.append(port)
     return chosen
