@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable
 
 LOWEST, HIGHEST = 20_000, 32_000
-"""Below the range from which the kernel takes ports for outgoing connections: one taken there may go before it is used."""
+"""Below the range from which the kernel takes ports for outgoing connections, which may take one first."""
 
 
 def is_free(port: int) -> bool:
