@@ -24,6 +24,9 @@ CALL_SECONDS = 120.0
 SANDBOX_SECONDS = 240.0
 PULL_SECONDS = 1800.0
 
+NOT_YET = "server is not initialized yet"
+"""What containerd answers, with no code that says so, while it still takes stock after a start."""
+
 _OPTIONS = [
     ("grpc.default_authority", "localhost"),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -66,6 +69,8 @@ def translate(error: grpc.aio.AioRpcError) -> RuntimeFailure:
     text = error.details() or error.code().name
     if error.code() is grpc.StatusCode.NOT_FOUND:
         return RuntimeNotFound(text)
+    if NOT_YET in text:
+        return RuntimeUnavailable(text)
     if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
         return RuntimeUnavailable(text)
     return RuntimeFailure(text)
