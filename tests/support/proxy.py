@@ -11,7 +11,7 @@ class Proxy:
 
     * ``forward`` (the default): everything passes.
     * ``down``: connections are refused, those that are open are cut.
-    * ``swallow``: requests pass, answers do not; the connection is cut when one would have come.
+    * ``swallow``: requests pass, answers do not. Set ``down`` when the requests have had their effect.
     * ``cut``: the connection is cut at the first byte that a client sends; nothing passes.
     * ``freeze``: nothing passes, and nobody is told.
     """
@@ -26,7 +26,7 @@ class Proxy:
         self.mode = "forward"
         self.address = ""
         self.lost = asyncio.Event()
-        """Set when something was lost in ``swallow`` or ``cut``."""
+        """Set when a connection was cut in ``cut``."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -82,8 +82,9 @@ class Proxy:
         try:
             while data := await reader.read(65536):
                 await self._thawed.wait()
-                if self.mode == "cut" or (self.mode == "swallow" and answers):
-                    # The last mode that a connection meets decides; later ones begin with a new connection.
+                if self.mode == "swallow" and answers:
+                    continue
+                if self.mode == "cut":
                     self.mode = "down"
                     self._cut()
                     self.lost.set()

@@ -67,10 +67,11 @@ async def delete(store: Store, key: str, revision: int) -> int:
 async def collect(watcher: Any, until: Callable[[list[Any]], bool]) -> list[Any]:
     """Read a watcher until its events satisfy a condition."""
     events: list[Any] = []
-    async for batch in watcher:
-        events += batch
-        if until(events):
-            return events
+    async with asyncio.timeout(60):
+        async for batch in watcher:
+            events += batch
+            if until(events):
+                return events
     raise AssertionError(f"the watch ended after {len(events)} events")
 
 

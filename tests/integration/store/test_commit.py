@@ -200,6 +200,14 @@ async def proxied(proxy: Proxy, *, patience: float = 10.0) -> Store:
     return store
 
 
+async def happened(direct: Store, key: str, value: bytes) -> int:
+    """Wait until another store sees a write, and return its revision."""
+    async with asyncio.timeout(20):
+        while (found := await direct.get(key)) is None or found.value != value:
+            await asyncio.sleep(0.01)
+    return found.mod_revision
+
+
 async def test_a_write_whose_answer_is_lost_has_happened_once(make: Making) -> None:
     direct = await make.store()
     async with Proxy(make.etcd.endpoint) as proxy:
@@ -207,7 +215,9 @@ async def test_a_write_whose_answer_is_lost_has_happened_once(make: Making) -> N
         await create(store, "/before")
         proxy.set("swallow")
         writes = [asyncio.create_task(store.commit(put(f"/lost/{n}", b"value %d" % n))) for n in range(20)]
-        await proxy.lost.wait()
+        for number in range(20):
+            await happened(direct, f"/lost/{number}", b"value %d" % number)
+        proxy.set("down")
         proxy.set("forward")
         for number, done in enumerate(await asyncio.gather(*writes)):
             found = await direct.get(f"/lost/{number}")
@@ -242,14 +252,14 @@ async def test_a_lost_answer_is_found_although_others_wrote_since(make: Making) 
         proxy.set("swallow")
         changed = asyncio.create_task(store.commit(put("/since/changed", b"ours", at=base)))
         created = asyncio.create_task(store.commit(put("/since/deleted", b"ours too")))
-        await proxy.lost.wait()
-        found = await direct.get("/since/changed")
-        ours = found.mod_revision
-        await change(direct, "/since/changed", ours, b"theirs")
-        await delete(direct, "/since/deleted", (await direct.get("/since/deleted")).mod_revision)
+        first = await happened(direct, "/since/changed", b"ours")
+        second = await happened(direct, "/since/deleted", b"ours too")
+        await change(direct, "/since/changed", first, b"theirs")
+        await delete(direct, "/since/deleted", second)
+        proxy.set("down")
         proxy.set("forward")
-        assert (await changed).revision == ours
-        assert (await created).revision == ours
+        assert (await changed).revision == first
+        assert (await created).revision == second
         # Not written a second time, although the key was absent again.
         assert await direct.get("/since/deleted") is None
         assert (await direct.get("/since/changed")).value == b"theirs"
@@ -273,6 +283,7 @@ async def test_a_write_that_never_arrived_loses_to_one_that_came_between(make: M
 
 
 async def test_a_write_that_cannot_be_repeated_ends_in_504(make: Making) -> None:
+    direct = await make.store()
     async with Proxy(make.etcd.endpoint) as proxy:
         store = await proxied(proxy)
         await create(store, "/before")
@@ -284,7 +295,8 @@ async def test_a_write_that_cannot_be_repeated_ends_in_504(make: Making) -> None
             await blind
         proxy.set("swallow")
         seen = asyncio.create_task(store.commit(Write(puts=[Put("/blind/seen", b"value")])))
-        await proxy.lost.wait()
+        await happened(direct, "/blind/seen", b"value")
+        proxy.set("down")
         proxy.set("forward")
         assert (await seen).revision == (await store.get("/blind/seen")).mod_revision
         await store.stop()

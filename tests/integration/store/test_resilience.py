@@ -57,7 +57,8 @@ async def test_no_event_is_lost_while_etcd_is_killed_again_and_again(make: Makin
             await until(lambda part=part: len(acknowledged) >= part * EVENTS / 5, seconds=60)
             await asyncio.to_thread(make.etcd.restart)
 
-    await asyncio.gather(kill(), *(write(worker, EVENTS // 30) for worker in range(30)))
+    async with asyncio.timeout(120):
+        await asyncio.gather(kill(), *(write(worker, EVENTS // 30) for worker in range(30)))
     assert len(acknowledged) == EVENTS
     assert await store.revision() == max(revision for revision, _, _ in acknowledged)
     acknowledged.sort()
