@@ -47,7 +47,8 @@ def decode(token: str) -> Position:
         raise BadRequestError("continue: the token names no resourceVersion")
     if not isinstance(start, str) or not start:
         raise BadRequestError("continue: the token names no object to go on from")
-    if any(part in (".", "..") for part in start.split("/")):
+    # A key and "\0" is the first key after it.
+    after = start.removesuffix("\0")
+    if any(part in (".", "..") for part in after.split("/")):
         raise BadRequestError("continue: the token points out of the collection")
-    # A key and "\0" is the first key after it. Tokens of other make may name the first key itself.
-    return Position(revision, start[:-1] if start.endswith("\0") else start)
+    return Position(revision, after)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from controlplane.apiserver.strategies.base import Strategy
 from wharfinger.api import pods, times
+from wharfinger.api.defaults import app_armor
 from wharfinger.api.types import core
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class PodStrategy(Strategy):
         """Start in phase Pending, with the QoS class; gates show as a PodScheduled condition."""
         if obj.spec.terminationGracePeriodSeconds < 0:
             obj.spec.terminationGracePeriodSeconds = 1
+        request.warnings += app_armor.adopt(obj)
         obj.ClearField("status")
         status = obj.status
         status.phase = "Pending"
