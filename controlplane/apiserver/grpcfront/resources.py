@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver import version
 from controlplane.apiserver.binding import Binding
+from controlplane.apiserver.chain import BUILT
 from controlplane.apiserver.grpcfront import wire
 from controlplane.apiserver.grpcfront.failures import as_status_error
 from controlplane.apiserver.request import PROTOBUF, Answer, Body, Fence, Request, WriteOptions
@@ -179,7 +180,7 @@ class Calls:
                 short_names=kind.short_names,
                 verbs=kind.verbs,
                 categories=kind.categories,
-                subresources=kind.subresources,
+                subresources=[name for name in kind.subresources if name in BUILT],
             )
             for kind in self.api.served()
         ]

@@ -6,6 +6,7 @@ as bytes out: answers are made by :mod:`.wire`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_MESSAGE = 16 << 20
+"""Bytes of one request message: batches are larger than objects, whose size is checked later with a clear answer."""
+
 _OPTIONS: list[tuple[str, Any]] = [
-    *SERVER_OPTIONS,
+    *(option for option in SERVER_OPTIONS if option[0] != "grpc.max_receive_message_length"),
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_concurrent_streams", 100_000),
 ]
 
@@ -86,8 +91,7 @@ class GrpcFront:
 
     async def stop(self, grace: float) -> None:
         """Take no new calls; those under way have `grace` seconds."""
-        for server in self._servers:
-            await server.stop(grace)
+        await asyncio.gather(*(server.stop(grace) for server in self._servers))
 
     def _handlers(self) -> tuple[grpc.GenericRpcHandler[Any, Any], ...]:
         calls, relays = self._calls, self._relays

@@ -7,6 +7,7 @@ change, and bytes are made once an entry.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from wharfinger.api.types import meta
 
 _PAGE = 1000
+_SLICE = 500
+"""Entries that are decoded and matched in one go."""
 
 
 class TooLargeVersionError(errors.TimeoutError_):
@@ -117,7 +120,7 @@ class Reader:
             base = self._base(request.namespace)
             if position.revision == -1:
                 await self._cache.fresh()
-                return self._page(selection, request, limit, self._now(selection, base + position.after))
+                return await self._page(selection, request, limit, self._now(selection, base + position.after))
             return await self._page_at(selection, request, limit, position.revision, base + position.after)
         wanted = listoptions.parse_version(version)
         exact = options.resourceVersionMatch == "Exact" or (not options.resourceVersionMatch and limit and wanted)
@@ -127,7 +130,7 @@ class Reader:
             await self._cache.fresh()
         elif wanted:
             await self._reach(wanted)
-        return self._page(selection, request, limit, self._now(selection, ""))
+        return await self._page(selection, request, limit, self._now(selection, ""))
 
     def _base(self, namespace: str) -> str:
         """Return what the keys of tokens are relative to: the collection that was asked for."""
@@ -138,9 +141,9 @@ class Reader:
             self.resource.prefix, namespace=selection.namespace, index=selection.index, start_after=after
         )
 
-    def _page(self, selection: Selection, request: Request, limit: int, listing: Listing) -> Page:
+    async def _page(self, selection: Selection, request: Request, limit: int, listing: Listing) -> Page:
         """Cut a page out of all entries that follow."""
-        entries = self._chosen(selection, listing.entries, limit)
+        entries = await self._chosen(selection, listing.entries, limit)
         if not limit or len(entries) <= limit:
             return Page(entries, listing.revision)
         remaining = 0 if selection.selective else len(listing.entries) - limit
@@ -158,7 +161,7 @@ class Reader:
             part = await self._cache.list_at(
                 self.resource.prefix, revision, namespace=selection.namespace, start_after=after, limit=size
             )
-            chosen += self._chosen(selection, part.entries, 0, indexed=False)
+            chosen += await self._chosen(selection, part.entries, 0, indexed=False)
             if limit and len(chosen) > limit:
                 return self._cut(request, chosen[:limit], revision, 0)
             if not part.remaining:
@@ -167,7 +170,9 @@ class Reader:
                 return self._cut(request, chosen, revision, part.remaining)
             after = part.entries[-1].key
 
-    def _chosen(self, selection: Selection, entries: list[Entry], limit: int, *, indexed: bool = True) -> list[Entry]:
+    async def _chosen(
+        self, selection: Selection, entries: list[Entry], limit: int, *, indexed: bool = True
+    ) -> list[Entry]:
         """Return the first `limit` + 1 entries that match (all when `limit` is 0)."""
         if selection.empty:
             return []
@@ -182,7 +187,9 @@ class Reader:
         if not tests:
             return entries[: limit + 1] if limit else entries
         chosen: list[Entry] = []
-        for entry in entries:
+        for number, entry in enumerate(entries):
+            if number % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)  # others want to be served, too
             if all(test(entry) for test in tests):
                 chosen.append(entry)
                 if limit and len(chosen) > limit:
