@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import ClassVar
 
 from setuptools import Command, setup
 from setuptools.command.build_py import build_py
@@ -21,7 +22,7 @@ class BuildProto(Command):
     """Compile every file below proto/ into the package wharfinger.proto."""
 
     description = "generate wharfinger.proto from proto/"
-    user_options: list[tuple[str, str | None, str]] = []
+    user_options: ClassVar[list[tuple[str, str | None, str]]] = []
 
     def initialize_options(self) -> None:
         """No options."""

@@ -1,0 +1,1 @@
+"""What both sides share: the schema and its codecs, the client library, the command line."""
