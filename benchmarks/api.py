@@ -13,7 +13,16 @@ import time
 
 from benchmarks.raw_etcd import raw_cas_rate, raw_range_seconds
 from benchmarks.report import Report
-from benchmarks.world import APISERVER, NAMESPACE, cpu_seconds, create_pods, make_pod, measure_rate, world
+from benchmarks.world import (
+    APISERVER,
+    NAMESPACE,
+    cpu_seconds,
+    create_pods,
+    gather_limited,
+    make_pod,
+    measure_rate,
+    world,
+)
 from wharfinger.api import kinds
 from wharfinger.api.types import coordination, core
 from wharfinger.client import Client
@@ -181,13 +190,12 @@ async def _heartbeats(cluster: Cluster, client: Client, report: Report, count: i
         lease.spec.holderIdentity, lease.spec.leaseDurationSeconds = lease.metadata.name, 40
         leases.append(lease)
     writers = [client.writer() for _ in leases]
-    for start in range(0, count, 200):
-        await asyncio.gather(
-            *(
-                w.create(lease, brief=True)
-                for w, lease in zip(writers[start:], leases[start : start + 200], strict=False)
-            )
-        )
+
+    async def create(index: int) -> None:
+        made = await writers[index].create(leases[index], brief=True)
+        leases[index].metadata.resourceVersion = made.metadata.resourceVersion
+
+    await gather_limited((create(index) for index in range(count)), 200)
     loop = asyncio.get_running_loop()
     begin = loop.time() + 1.0
 
@@ -197,7 +205,8 @@ async def _heartbeats(cluster: Cluster, client: Client, report: Report, count: i
             await asyncio.sleep(due - loop.time())
             lease = leases[index]
             lease.spec.renewTime.seconds = int(time.time())
-            await writers[index].update(lease, brief=True, lazy=True)
+            renewed = await writers[index].update(lease, brief=True, lazy=True)
+            lease.metadata.resourceVersion = renewed.metadata.resourceVersion
             due += 10.0
 
     async def watch_cpu() -> float:
