@@ -7,14 +7,18 @@ https://kubernetes.io/docs/concepts/containers/images/
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nodeagent.backoff import Backoff
 from nodeagent.memory import Waiting
+from nodeagent.pullsecrets import Login
 from nodeagent.runtime import ImageRecord, Runtime, RuntimeFailure, RuntimeUnavailable
+
+log = logging.getLogger(__name__)
 
 _REFERENCE = re.compile(
     r"(?:(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?(?::\d+)?|\[[0-9a-fA-F:]+\](?::\d+)?)/)?"
@@ -63,7 +67,8 @@ class Images:
         self._clock = clock
         self._backoff = Backoff()
         self._failed_at: dict[str, tuple[float, str]] = {}
-        self._pulls: dict[str, _Pull] = {}
+        self._pulls: dict[tuple[str, tuple[str, ...]], _Pull] = {}
+        """By image and who asks: what one may have, another may not."""
 
     def retry_at(self, pod_uid: str, image: str) -> float | None:
         """Return when a failed pull may be tried again; None when it has not failed."""
@@ -77,8 +82,13 @@ class Images:
             del self._failed_at[key]
             self._backoff.reset(key)
 
-    async def ensure(self, image: str, policy: str, *, pod_uid: str, say: Say) -> ImageRecord:
-        """Return the image, pulled when the policy wants that. Raises ImageProblem, RuntimeUnavailable."""
+    async def ensure(
+        self, image: str, policy: str, *, pod_uid: str, say: Say, logins: Sequence[Login] = ()
+    ) -> ImageRecord:
+        """Return the image, pulled when the policy wants that. Raises ImageProblem, RuntimeUnavailable.
+
+        `logins` are tried one after the other where they fit the image's registry.
+        """
         try:
             name = normal_name(image)
         except ValueError as error:
@@ -101,9 +111,9 @@ class Images:
             text = f'Container image "{image}" is not present with pull policy of Never'
             say("Warning", "ErrImageNeverPull", text)
             raise ImageProblem(Waiting("ErrImageNeverPull", text))
-        return await self._pull(image, name, pod_uid=pod_uid, say=say)
+        return await self._pull(image, name, pod_uid=pod_uid, say=say, logins=logins)
 
-    async def _pull(self, image: str, name: str, *, pod_uid: str, say: Say) -> ImageRecord:
+    async def _pull(self, image: str, name: str, *, pod_uid: str, say: Say, logins: Sequence[Login]) -> ImageRecord:
         key = f"{pod_uid}/{image}"
         now = self._clock()
         failed = self._failed_at.get(key)
@@ -112,10 +122,13 @@ class Images:
             say("Normal", "BackOff", text)
             raise ImageProblem(Waiting("ImagePullBackOff", f"{text}: ErrImagePull: {failed[1]}"))
         say("Normal", "Pulling", f'Pulling image "{image}"')
-        pull = self._pulls.get(name)
+        fitting = [login for login in logins if login.fits(name)]
+        one_pull = (name, tuple(login.username for login in fitting))
+        pull = self._pulls.get(one_pull)
         if pull is None:
-            pull = self._pulls[name] = _Pull(asyncio.ensure_future(self._runtime.pull(name)), time.monotonic())
-            pull.task.add_done_callback(lambda _: self._pulls.pop(name, None))
+            task = asyncio.ensure_future(self._pull_with(name, fitting))
+            pull = self._pulls[one_pull] = _Pull(task, time.monotonic())
+            task.add_done_callback(lambda _: self._pulls.pop(one_pull, None))
         try:
             await asyncio.shield(pull.task)
             present = await self._runtime.image(name)
@@ -137,3 +150,14 @@ class Images:
         text = f'Successfully pulled image "{image}" in {seconds:.3f}s. Image size: {present.size} bytes.'
         say("Normal", "Pulled", text)
         return present
+
+    async def _pull_with(self, name: str, logins: Sequence[Login]) -> str:
+        """Pull with each login until one is let in; without any, as anybody. Raises RuntimeFailure."""
+        for login in logins[:-1]:
+            try:
+                return await self._runtime.pull(name, login.auth())
+            except RuntimeUnavailable:
+                raise
+            except RuntimeFailure as error:
+                log.debug("pull refused, trying the next login", extra={"image": name, "error": str(error)})
+        return await self._runtime.pull(name, logins[-1].auth() if logins else None)

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,9 +23,11 @@ from nodeagent.heartbeat import Heartbeats
 from nodeagent.hollow import HollowRuntime
 from nodeagent.logrotation import LogRotation
 from nodeagent.machine import Machine, read_machine
+from nodeagent.metrics import RUNNING_CONTAINERS, RUNNING_PODS
 from nodeagent.node import NodeSettings
 from nodeagent.options import Options, parse
 from nodeagent.podfeed import PodFeed
+from nodeagent.runtime import ContainerState
 from nodeagent.sandboxes import SandboxSettings
 from nodeagent.statuswriter import StatusWriter
 from nodeagent.streaming import StreamServer
@@ -228,6 +231,21 @@ def _health(options: Options, agents: Sequence[NodeAgent], heartbeats: Heartbeat
             if seconds is None or seconds > limit:
                 return f"the lease of {agent.name} was not renewed for a while"
         return None
+
+    def pods(ready: bool) -> int:
+        return sum(
+            any(sandbox.ready for sandbox in record.sandboxes) is ready
+            for agent in agents
+            for record in agent.pods.seen.values()
+        )
+
+    def containers(state: ContainerState) -> int:
+        records = (record for agent in agents for record in agent.pods.seen.values())
+        return sum(one.state is state for record in records for one in record.containers)
+
+    RUNNING_PODS.set_function(lambda: pods(True))
+    for state in ContainerState:
+        RUNNING_CONTAINERS.labels(state.value).set_function(partial(containers, state))
 
     checks = (daemon.Check("runtime", runtime), daemon.Check("heartbeat", beating))
     return daemon.HealthServer(options.healthz_address, options.healthz_port, checks=checks)

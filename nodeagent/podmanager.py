@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from nodeagent import admission
 from nodeagent.context import NodeContext
+from nodeagent.metrics import RELIST_SECONDS as RELIST_SECONDS_TAKEN
 from nodeagent.podspec import pod_key
 from nodeagent.podworker import PodWorker
 from nodeagent.runtime import PodRecord, RuntimeFailure
@@ -49,6 +50,7 @@ class PodManager:
         self._runtime_changed = runtime_changed
         self._workers: dict[str, PodWorker] = {}
         self._seen: dict[str, Fingerprint] = {}
+        self._last: dict[str, PodRecord] = {}
         self._hint = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
@@ -85,6 +87,11 @@ class PodManager:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(worker.close() for worker in self._workers.values()))
+
+    @property
+    def seen(self) -> Mapping[str, PodRecord]:
+        """What the runtime had when it was looked over last."""
+        return self._last
 
     # -- from the API
 
@@ -149,7 +156,9 @@ class PodManager:
                 echoes = max(0, echoes - 1)
             self._hint.clear()
             try:
-                self._take_in(dict(await self._context.runtime.list_pods()))
+                with RELIST_SECONDS_TAKEN.time():
+                    found = dict(await self._context.runtime.list_pods())
+                self._take_in(found)
                 if self.runtime_trouble:
                     log.info("container runtime is back")
                     self.runtime_trouble = ""
@@ -161,6 +170,7 @@ class PodManager:
                     self._runtime_changed()
 
     def _take_in(self, running: dict[str, PodRecord]) -> None:
+        self._last = running
         for uid in [uid for uid, worker in self._workers.items() if worker.finished]:
             del self._workers[uid]
             self._seen.pop(uid, None)

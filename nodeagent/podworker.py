@@ -17,6 +17,7 @@ from nodeagent.context import NodeContext
 from nodeagent.killer import Killer
 from nodeagent.lifecycle import Held, Plan
 from nodeagent.memory import Ending, PodMemory, Stage, Waiting
+from nodeagent.metrics import POD_START_SECONDS
 from nodeagent.podspec import is_deleting, pod_key
 from nodeagent.probes import Prober
 from nodeagent.runtime import ContainerState, PodRecord, RuntimeFailure, RuntimeUnavailable
@@ -49,6 +50,7 @@ class PodWorker:
             self.memory.stage, self.memory.ending = Stage.TERMINATED, rejected
         elif self._frozen:
             self.memory.stage = Stage.TERMINATING  # what may still run of it is ended
+        self._seen_at = context.clock() if pod.status.phase == "Pending" else None
         self._gone = False
         self.finished = False
         """Nothing is left of the pod, neither here nor in the API."""
@@ -164,6 +166,9 @@ class PodWorker:
         if not self._frozen:
             now = self._context.clock()
             self.memory.status = podstatus.compute(self._pod, record, self.memory, self._context.view, now)
+            if self.memory.status.phase == "Running" and self._seen_at is not None:
+                POD_START_SECONDS.observe(now - self._seen_at)
+                self._seen_at = None
         self._context.statuses.write(self._pod, self.memory.status, finish=finish)
 
     # -- active
@@ -228,8 +233,7 @@ class PodWorker:
             if plan.create_sandbox is not None:
                 for old in record.sandboxes[:1]:
                     await self._context.runtime.stop_sandbox(old.id)  # releases the network of one that died
-                sandbox = await self._starter.sandbox(self._pod, plan.create_sandbox)
-                record = await self._context.runtime.inspect(self.uid)
+                sandbox, record = await self._starter.sandbox(self._pod, plan.create_sandbox)
                 self._publish(record)
         except VolumeError as error:
             self._context.events.event(self._pod, "Warning", "FailedMount", str(error))

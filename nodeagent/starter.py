@@ -18,8 +18,17 @@ from nodeagent.env import ConfigError, environment
 from nodeagent.hooks import HookError, run_hook
 from nodeagent.images import ImageProblem
 from nodeagent.lifecycle import Start
+from nodeagent.pullsecrets import logins_of
 from nodeagent.resources import pod_cgroup_resources
-from nodeagent.runtime import ContainerRecord, Mount, RuntimeFailure, RuntimeUnavailable, SandboxRecord, SandboxSpec
+from nodeagent.runtime import (
+    ContainerRecord,
+    Mount,
+    PodRecord,
+    RuntimeFailure,
+    RuntimeUnavailable,
+    SandboxRecord,
+    SandboxSpec,
+)
 from nodeagent.sandboxes import hostname, pod_cgroup, pod_domain, pod_log_dir, sandbox_spec
 from nodeagent.volumes import PodPaths, VolumeError
 from wharfinger.api.types import core
@@ -66,8 +75,8 @@ class Starter:
         inputs = payload.Inputs(pod, status, context.source, context.allocatable)
         return await volumes.set_up(pod, self.paths(pod), inputs)
 
-    async def sandbox(self, pod: core.Pod, attempt: int) -> SandboxRecord:
-        """Make the pod's sandbox. Raises RuntimeFailure."""
+    async def sandbox(self, pod: core.Pod, attempt: int) -> tuple[SandboxRecord, PodRecord]:
+        """Make the pod's sandbox; return it and what there is of the pod now. Raises RuntimeFailure."""
         spec = sandbox_spec(pod, attempt, self._context.sandboxes)
         if self._context.files:
             pod_log_dir(self._context.sandboxes, pod).mkdir(parents=True, exist_ok=True)
@@ -76,7 +85,7 @@ class Starter:
         record = await self._context.runtime.inspect(pod.metadata.uid)
         for sandbox in record.sandboxes:
             if sandbox.id == sandbox_id:
-                return sandbox
+                return sandbox, record
         raise RuntimeFailure(f"the sandbox {sandbox_id} was made, but the runtime does not know it")
 
     async def container(
@@ -97,10 +106,16 @@ class Starter:
         if start.stale is not None:
             await context.runtime.remove_container(start.stale.id)
         retry_at = context.clock() + RETRY_SECONDS
+        logins, missing = await logins_of(pod, context.source)
+        if missing:
+            text = f"Unable to retrieve some image pull secrets ({', '.join(missing)}); images are pulled without them"
+            context.events.event(pod, "Warning", "FailedToRetrieveImagePullSecret", text)
         try:
             image = await _unless(
                 stop,
-                context.images.ensure(container.image, container.imagePullPolicy, pod_uid=pod.metadata.uid, say=say),
+                context.images.ensure(
+                    container.image, container.imagePullPolicy, pod_uid=pod.metadata.uid, say=say, logins=logins
+                ),
             )
         except ImageProblem as error:
             say("Warning", "Failed", f"Error: {error.waiting.reason}")

@@ -6,11 +6,13 @@ within a second. Nothing here ever ends the agent.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 import grpc.aio
 
+from nodeagent.metrics import OPERATION_ERRORS, OPERATION_SECONDS, OPERATIONS
 from nodeagent.runtime import RuntimeFailure, RuntimeNotFound, RuntimeUnavailable
 from wharfinger.proto.cri import runtime_v1_pb2_grpc as cri_grpc
 
@@ -53,15 +55,20 @@ class Connection:
         await self.channel.close(None)
 
 
-async def call(answer: Awaitable[T]) -> T:
-    """Await a call and turn its errors into ours.
+async def call(operation: str, answer: Awaitable[T]) -> T:
+    """Await a call and turn its errors into ours; `operation` is its name in the metrics.
 
     Raises RuntimeNotFound, RuntimeUnavailable (no connection, or no answer in time) or RuntimeFailure.
     """
+    began = time.perf_counter()
+    OPERATIONS.labels(operation).inc()
     try:
         return await answer
     except grpc.aio.AioRpcError as error:
+        OPERATION_ERRORS.labels(operation).inc()
         raise translate(error) from error
+    finally:
+        OPERATION_SECONDS.labels(operation).observe(time.perf_counter() - began)
 
 
 def translate(error: grpc.aio.AioRpcError) -> RuntimeFailure:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from nodeagent.cri import convert
-from nodeagent.cri.connection import CALL_SECONDS, PULL_SECONDS, SANDBOX_SECONDS, Connection, call
+from nodeagent.cri.connection import CALL_SECONDS, PULL_SECONDS, SANDBOX_SECONDS, Connection, call, translate
 from nodeagent.cri.events import subscribe
 from nodeagent.runtime import (
     POD_UID_LABEL,
@@ -28,7 +28,7 @@ from nodeagent.runtime import (
 from wharfinger.proto.cri import runtime_v1_pb2 as cri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from nodeagent.runtime import ContainerSpec, SandboxSpec
 
@@ -49,13 +49,13 @@ class CriRuntime:
 
     async def version(self) -> RuntimeVersion:
         """Ask for name and version."""
-        answer = await call(self._runtime.Version(cri.VersionRequest(), timeout=10))
+        answer = await call("version", self._runtime.Version(cri.VersionRequest(), timeout=10))
         return RuntimeVersion(answer.runtime_name, answer.runtime_version.removeprefix("v").split("~")[0])
 
     async def status(self) -> RuntimeStatus:
         """Ask for the conditions RuntimeReady and NetworkReady."""
         try:
-            answer = await call(self._runtime.Status(cri.StatusRequest(), timeout=10))
+            answer = await call("status", self._runtime.Status(cri.StatusRequest(), timeout=10))
         except RuntimeFailure as error:
             return RuntimeStatus(False, False, "ContainerRuntimeUnreachable", str(error))
         conditions = {condition.type: condition for condition in answer.status.conditions}
@@ -70,8 +70,8 @@ class CriRuntime:
     async def list_pods(self) -> Mapping[str, PodRecord]:
         """Two lists, joined by pod."""
         sandboxes, containers = await asyncio.gather(
-            call(self._runtime.ListPodSandbox(cri.ListPodSandboxRequest(), timeout=_LIST_SECONDS)),
-            call(self._runtime.ListContainers(cri.ListContainersRequest(), timeout=_LIST_SECONDS)),
+            call("list_podsandbox", self._runtime.ListPodSandbox(cri.ListPodSandboxRequest(), timeout=_LIST_SECONDS)),
+            call("list_containers", self._runtime.ListContainers(cri.ListContainersRequest(), timeout=_LIST_SECONDS)),
         )
         known = {item.id for item in containers.containers}
         for gone in self._ended.keys() - known:
@@ -88,16 +88,18 @@ class CriRuntime:
         selector = {POD_UID_LABEL: uid}
         sandboxes, containers = await asyncio.gather(
             call(
+                "list_podsandbox",
                 self._runtime.ListPodSandbox(
                     cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=selector)),
                     timeout=_LIST_SECONDS,
-                )
+                ),
             ),
             call(
+                "list_containers",
                 self._runtime.ListContainers(
                     cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector=selector)),
                     timeout=_LIST_SECONDS,
-                )
+                ),
             ),
         )
         found: list[SandboxRecord | ContainerRecord | None] = list(
@@ -115,7 +117,7 @@ class CriRuntime:
     async def _sandbox(self, sandbox_id: str) -> SandboxRecord | None:
         request = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
         try:
-            answer = await call(self._runtime.PodSandboxStatus(request, timeout=_LIST_SECONDS))
+            answer = await call("podsandbox_status", self._runtime.PodSandboxStatus(request, timeout=_LIST_SECONDS))
         except RuntimeNotFound:
             return None
         return convert.sandbox_status(answer.status)
@@ -125,7 +127,7 @@ class CriRuntime:
             return ended
         request = cri.ContainerStatusRequest(container_id=container_id)
         try:
-            answer = await call(self._runtime.ContainerStatus(request, timeout=_LIST_SECONDS))
+            answer = await call("container_status", self._runtime.ContainerStatus(request, timeout=_LIST_SECONDS))
         except RuntimeNotFound:
             return None
         record = convert.container_status(answer.status, sandbox_id)
@@ -136,18 +138,18 @@ class CriRuntime:
     async def run_sandbox(self, spec: SandboxSpec) -> str:
         """Create and start a sandbox."""
         request = cri.RunPodSandboxRequest(config=convert.sandbox_config(spec), runtime_handler=spec.runtime_handler)
-        answer = await call(self._runtime.RunPodSandbox(request, timeout=SANDBOX_SECONDS))
+        answer = await call("run_podsandbox", self._runtime.RunPodSandbox(request, timeout=SANDBOX_SECONDS))
         return str(answer.pod_sandbox_id)
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
         """Stop a sandbox."""
         request = cri.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
-        await _unless_gone(self._runtime.StopPodSandbox(request, timeout=SANDBOX_SECONDS))
+        await _unless_gone("stop_podsandbox", self._runtime.StopPodSandbox(request, timeout=SANDBOX_SECONDS))
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
         """Remove a sandbox."""
         request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
-        await _unless_gone(self._runtime.RemovePodSandbox(request, timeout=SANDBOX_SECONDS))
+        await _unless_gone("remove_podsandbox", self._runtime.RemovePodSandbox(request, timeout=SANDBOX_SECONDS))
 
     async def create_container(self, sandbox_id: str, spec: ContainerSpec, sandbox: SandboxSpec) -> str:
         """Create a container."""
@@ -156,23 +158,23 @@ class CriRuntime:
             config=convert.container_config(spec, sandbox),
             sandbox_config=convert.sandbox_config(sandbox),
         )
-        answer = await call(self._runtime.CreateContainer(request, timeout=CALL_SECONDS))
+        answer = await call("create_container", self._runtime.CreateContainer(request, timeout=CALL_SECONDS))
         return str(answer.container_id)
 
     async def start_container(self, container_id: str) -> None:
         """Start a container."""
         request = cri.StartContainerRequest(container_id=container_id)
-        await call(self._runtime.StartContainer(request, timeout=CALL_SECONDS))
+        await call("start_container", self._runtime.StartContainer(request, timeout=CALL_SECONDS))
 
     async def stop_container(self, container_id: str, grace_seconds: int) -> None:
         """Stop a container; the deadline leaves room for the grace."""
         request = cri.StopContainerRequest(container_id=container_id, timeout=grace_seconds)
-        await _unless_gone(self._runtime.StopContainer(request, timeout=grace_seconds + CALL_SECONDS))
+        await _unless_gone("stop_container", self._runtime.StopContainer(request, timeout=grace_seconds + CALL_SECONDS))
 
     async def remove_container(self, container_id: str) -> None:
         """Remove a container."""
         request = cri.RemoveContainerRequest(container_id=container_id)
-        await _unless_gone(self._runtime.RemoveContainer(request, timeout=CALL_SECONDS))
+        await _unless_gone("remove_container", self._runtime.RemoveContainer(request, timeout=CALL_SECONDS))
         self._ended.pop(container_id, None)
 
     async def exec(self, container_id: str, command: Sequence[str], timeout: float) -> ExecResult:
@@ -183,23 +185,23 @@ class CriRuntime:
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED or "deadline exceeded" in (error.details() or ""):
                 raise TimeoutError(f"command {list(command)} took longer than {timeout:g} s") from error
-            return await call(_fail(error))
+            raise translate(error) from error
         return ExecResult(answer.exit_code, answer.stdout, answer.stderr)
 
     async def reopen_log(self, container_id: str) -> None:
         """Reopen a log."""
         request = cri.ReopenContainerLogRequest(container_id=container_id)
-        await call(self._runtime.ReopenContainerLog(request, timeout=_LIST_SECONDS))
+        await call("reopen_container_log", self._runtime.ReopenContainerLog(request, timeout=_LIST_SECONDS))
 
     async def image(self, reference: str) -> ImageRecord | None:
         """Look an image up."""
         request = cri.ImageStatusRequest(image=cri.ImageSpec(image=reference))
-        answer = await call(self._images.ImageStatus(request, timeout=_LIST_SECONDS))
+        answer = await call("image_status", self._images.ImageStatus(request, timeout=_LIST_SECONDS))
         return convert.image_record(answer.image) if answer.image.id else None
 
     async def list_images(self) -> Sequence[ImageRecord]:
         """List images."""
-        answer = await call(self._images.ListImages(cri.ListImagesRequest(), timeout=_LIST_SECONDS))
+        answer = await call("list_images", self._images.ListImages(cri.ListImagesRequest(), timeout=_LIST_SECONDS))
         return [convert.image_record(item) for item in answer.images]
 
     async def pull(self, reference: str, auth: Mapping[str, str] | None = None) -> str:
@@ -207,7 +209,7 @@ class CriRuntime:
         request = cri.PullImageRequest(image=cri.ImageSpec(image=reference))
         if auth:
             request.auth.CopyFrom(cri.AuthConfig(**auth))
-        answer = await call(self._images.PullImage(request, timeout=PULL_SECONDS))
+        answer = await call("pull_image", self._images.PullImage(request, timeout=PULL_SECONDS))
         return str(answer.image_ref)
 
     async def watch(self, changed: Callable[[str], None]) -> None:
@@ -228,15 +230,11 @@ class CriRuntime:
         await self._connection.close()
 
 
-async def _unless_gone(answer: object) -> None:
+async def _unless_gone(operation: str, answer: Awaitable[object]) -> None:
     try:
-        await call(answer)  # type: ignore[arg-type]
+        await call(operation, answer)
     except RuntimeNotFound:
         log.debug("already gone")
-
-
-async def _fail(error: grpc.aio.AioRpcError) -> ExecResult:
-    raise error
 
 
 def _pod(uid: str, sandboxes: list[SandboxRecord], containers: list[ContainerRecord]) -> PodRecord:
