@@ -244,6 +244,33 @@ async def test_a_write_that_never_arrived_is_sent_again(make: Making) -> None:
         await store.stop()
 
 
+@pytest.mark.parametrize("mode", ["swallow", "cut"])
+async def test_a_lost_write_with_a_key_that_it_does_not_compare_happens_once(make: Making, mode: str) -> None:
+    """As a bind: the pod is compared, its node's guard only moved."""
+    direct = await make.store()
+    async with Proxy(make.etcd.endpoint) as proxy:
+        store = await proxied(proxy)
+        pod = await create(store, "/bind/pod", b"pending")
+        proxy.set(mode)
+        bind = Write([Compare("/bind/pod", pod)], [Put("/bind/pod", b"bound"), Put("/bind/guard", b"pod")])
+        ours = asyncio.create_task(store.commit(bind))
+        if mode == "swallow":
+            first = await happened(direct, "/bind/pod", b"bound")
+            guard = await direct.get("/bind/guard")
+            await change(direct, "/bind/guard", guard.mod_revision, b"theirs")
+            proxy.set("down")
+            proxy.set("forward")
+            assert (await ours).revision == first
+            assert (await direct.get("/bind/guard")).value == b"theirs"
+        else:
+            await proxy.lost.wait()
+            proxy.set("forward")
+            done = await ours
+            assert (await direct.get("/bind/guard")).mod_revision == done.revision
+        assert (await direct.get("/bind/pod")).version == 2
+        await store.stop()
+
+
 async def test_a_lost_answer_is_found_although_others_wrote_since(make: Making) -> None:
     direct = await make.store()
     async with Proxy(make.etcd.endpoint) as proxy:
