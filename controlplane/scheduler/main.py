@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import random
@@ -24,14 +23,9 @@ GRPC_ADDRESS = "wharfinger.dev/grpc-address"
 """Annotation of our Lease: where explanations are served."""
 
 
-GC_THRESHOLDS = (20_000, 20, 20)
-"""Tens of thousands of facts live for long and hold no cycles: looking through them often finds nothing."""
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Run until SIGTERM or SIGINT. Ends with 1 and a message when the configuration is wrong."""
     options = parse(argv)
-    gc.set_threshold(*GC_THRESHOLDS)
     daemon.setup_logging(options.log_level, options.log_format)
     try:
         config = ClientConfig.load(kubeconfig=options.kubeconfig, context=options.context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Awaitable, Callable
@@ -10,6 +11,10 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 log = logging.getLogger(__name__)
+
+GC_THRESHOLDS = (50_000, 20, 100)
+"""The cycle collector's, in objects and in collections. Daemons hold many objects that live long and make few cycles:
+with Python's own (700, 10, 10) an apiserver with 5,000 open streams spent half of its time looking for garbage."""
 
 
 def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
@@ -38,4 +43,5 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
                 raise
             log.warning("stopped before everything was done")
 
+    gc.set_threshold(*GC_THRESHOLDS)
     uvloop.run(outer())
