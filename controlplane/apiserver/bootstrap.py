@@ -1,4 +1,4 @@
-"""What a fresh cluster begins with: four namespaces and the two system priority classes.
+"""What a fresh cluster begins with: four namespaces, the system priority classes, the range of services' addresses.
 
 Several apiservers may start at once: each makes what is missing, and finds that another one was faster. What exists is
 left as it is, whoever changed it.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from controlplane.apiserver.request import Request, User
 from wharfinger.api import defaults, errors, kinds
-from wharfinger.api.types import core, scheduling
+from wharfinger.api.types import core, networking, scheduling
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -24,7 +24,7 @@ SERVER = User("system:apiserver", ("system:masters",))
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
-def objects() -> list[Message]:
+def objects(service_cidr: str) -> list[Message]:
     """Return the objects to make."""
     made: list[Message] = []
     for name in NAMESPACES:
@@ -47,12 +47,16 @@ def objects() -> list[Message]:
         priority = scheduling.PriorityClass(value=value, description=text)
         priority.metadata.name = name
         made.append(priority)
+    cidr = networking.ServiceCIDR()
+    cidr.metadata.name = "kubernetes"
+    cidr.spec.cidrs.append(service_cidr)
+    made.append(cidr)
     return made
 
 
-async def run(api: Api) -> None:
+async def run(api: Api, service_cidr: str) -> None:
     """Make what is missing. Raises StatusError when the store refuses."""
-    for obj in objects():
+    for obj in objects(service_cidr):
         kind = kinds.of(obj)
         registry = api.registry(kind)
         name = obj.metadata.name  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ and encodes the answer; it decides nothing itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver import bodies, eviction, patching, scaling
@@ -23,6 +23,7 @@ from wharfinger.api.validation import warnings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controlplane.apiserver.addresses import Addresses
     from controlplane.apiserver.admission import Admission
     from controlplane.apiserver.auth.authorizer import Authorizers
     from controlplane.apiserver.registry.reader import Page, Watching
@@ -48,7 +49,14 @@ class Api:
     """All resources with all verbs."""
 
     def __init__(
-        self, *, store: Store, cache: Cache, authorizers: Authorizers, admission: Admission, limits: Limits
+        self,
+        *,
+        store: Store,
+        cache: Cache,
+        authorizers: Authorizers,
+        admission: Admission,
+        limits: Limits,
+        addresses: Addresses,
     ) -> None:
         self.cache = cache
         self.store = store
@@ -58,7 +66,8 @@ class Api:
         for kind in kinds.KINDS:
             if kind.stored and kind.resource:
                 ttl = limits.event_ttl if kind.resource == "events" else 0
-                registry = Registry(kind, store, cache, admission, ttl=ttl)
+                own = addresses if kind.group_resource == "services" else None
+                registry = Registry(kind, store, cache, admission, ttl=ttl, addresses=own)
                 self._registries[kind.group, kind.version, kind.resource] = registry
         pods = self._registries["", "v1", "pods"]
         self._pods = pods
@@ -203,7 +212,9 @@ class Api:
                 else "metadata.name: Required value: an update must name its object"
             )
 
-        def make(_: Any) -> Any:
+        def make(old: Any) -> Any:
+            if old is None:  # this update is a create, which must be allowed, too
+                self.authorize(replace(request, verb="create"))
             fresh = type(obj)()
             fresh.CopyFrom(obj)
             return fresh

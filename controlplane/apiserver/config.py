@@ -30,6 +30,8 @@ class Config:
     kubelet_cert: Path | None = None
     kubelet_key: Path | None = None
     kubelet_ca: Path | None = None
+    service_cidr: str = "10.96.0.0/16"
+    service_ports: tuple[int, int] = (30000, 32767)
     event_ttl: int = 3600
     group_commit_max: int = 100
     max_request_bytes: int = 3 << 19

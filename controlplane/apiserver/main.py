@@ -24,6 +24,13 @@ def _endpoints(text: str) -> tuple[str, ...]:
     return tuple(part.strip().removeprefix("http://").removeprefix("https://").rstrip("/") for part in text.split(","))
 
 
+def _port_range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    if not first.isdigit() or not last.isdigit():
+        raise ValueError(f"--service-node-port-range: {text!r}: must be FIRST-LAST")
+    return int(first), int(last)
+
+
 @click.command(context_settings={"auto_envvar_prefix": "WHARF_APISERVER", "show_default": True})
 @click.option("--etcd-servers", default="127.0.0.1:2379", help="etcd's endpoints, with commas between.")
 @click.option("--etcd-cafile", type=_FILE, help="The authority that signed etcd's certificates.")
@@ -40,6 +47,8 @@ def _endpoints(text: str) -> tuple[str, ...]:
 @click.option("--kubelet-client-certificate", type=_FILE, help="Our client certificate for node agents.")
 @click.option("--kubelet-client-key", type=_FILE, help="Its key.")
 @click.option("--kubelet-certificate-authority", type=_FILE, help="The authority of agents; default: of clients.")
+@click.option("--service-cluster-ip-range", default="10.96.0.0/16", help="Where services' addresses are taken from.")
+@click.option("--service-node-port-range", default="30000-32767", help="The first and last node port of services.")
 @click.option("--event-ttl", default=3600, type=click.IntRange(min=1), help="Seconds that events are kept.")
 @click.option(
     "--group-commit-max", default=100, type=click.IntRange(1, 120), help="Writes a transaction; 1: no groups."
@@ -106,6 +115,8 @@ def _config(flags: dict[str, Any]) -> Config:
         kubelet_cert=flags["kubelet_client_certificate"],
         kubelet_key=flags["kubelet_client_key"],
         kubelet_ca=flags["kubelet_certificate_authority"],
+        service_cidr=flags["service_cluster_ip_range"],
+        service_ports=_port_range(flags["service_node_port_range"]),
         event_ttl=flags["event_ttl"],
         group_commit_max=flags["group_commit_max"],
         max_request_bytes=flags["max_request_bytes"],

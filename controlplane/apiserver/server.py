@@ -15,6 +15,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver import bootstrap
+from controlplane.apiserver.addresses import Addresses
 from controlplane.apiserver.admission import default_admission
 from controlplane.apiserver.auth.authorizer import Authorizers, Masters
 from controlplane.apiserver.auth.nodes import Nodes
@@ -65,6 +66,7 @@ class Server:
             authorizers=authorizers,
             admission=admission,
             limits=Limits(config.max_request_bytes, config.event_ttl),
+            addresses=Addresses(self.cache, cidr=config.service_cidr, ports=config.service_ports),
         )
         self._peers = Peers(ca=config.kubelet_ca or config.client_ca, cert=config.kubelet_cert, key=config.kubelet_key)
         self._authenticator = Authenticator(self._tokens)
@@ -135,7 +137,7 @@ class Server:
         """Make the objects of a fresh cluster, however long etcd takes."""
         while True:
             try:
-                await bootstrap.run(self.api)
+                await bootstrap.run(self.api, self._config.service_cidr)
             except (errors.ServiceUnavailableError, errors.TimeoutError_) as error:
                 log.warning("waiting for etcd", extra={"error": error.message})
                 await asyncio.sleep(1)

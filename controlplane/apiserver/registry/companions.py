@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controlplane.apiserver import addresses
 from controlplane.apiserver.store import Compare, Put
 from wharfinger.api.errors import ConflictError
 
@@ -82,7 +83,9 @@ def on_write(kind: Kind, new: Any, old: Any | None) -> list[Put]:
 
 
 def on_delete(kind: Kind, old: Any) -> list[str]:
-    """Return the keys that go with an object: a deleted Lease has no holder, so no fence stands."""
+    """Return the keys that go with an object: a deleted Lease has no holder, a service needs no address any more."""
+    if kind.group_resource == "services":
+        return addresses.released(old)
     if kind.resource == "leases" and old.metadata.namespace != _HEARTBEATS:
         return [fence_key(old.metadata.namespace, old.metadata.name)]
     return []

@@ -11,6 +11,7 @@ from controlplane.apiserver.registry.resources import StoredResource
 from controlplane.apiserver.registry.writer import Writer
 
 if TYPE_CHECKING:
+    from controlplane.apiserver.addresses import Addresses
     from controlplane.apiserver.admission import Admission
     from controlplane.apiserver.store import Cache, Store
     from wharfinger.api.kinds import Kind
@@ -19,12 +20,21 @@ if TYPE_CHECKING:
 class Registry:
     """All that can be done with the stored objects of one served kind."""
 
-    def __init__(self, kind: Kind, store: Store, cache: Cache, admission: Admission, *, ttl: int = 0) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        store: Store,
+        cache: Cache,
+        admission: Admission,
+        *,
+        ttl: int = 0,
+        addresses: Addresses | None = None,
+    ) -> None:
         self.kind = kind
         self.resource = StoredResource(kind, CONVERSIONS.get((kind.group, kind.resource)))
         self.strategy = self.resource.strategy
         self.reader = Reader(self.resource, cache)
-        self.writer = Writer(self.resource, store, cache, admission, ttl=ttl)
+        self.writer = Writer(self.resource, store, cache, admission, ttl=ttl, addresses=addresses)
         self.deleter = Deleter(self.resource, self.writer, self.reader, admission)
 
     def __repr__(self) -> str:

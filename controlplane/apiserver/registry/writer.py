@@ -21,6 +21,7 @@ from wharfinger.api.validation import warnings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controlplane.apiserver.addresses import Addresses
     from controlplane.apiserver.admission import Admission
     from controlplane.apiserver.registry.resources import StoredResource
     from controlplane.apiserver.request import Request
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS = 20
 """How often an update is tried again when others write the same object all the time."""
+
+
+class AddressTakenError(errors.ConflictError):
+    """Raised when several services were given one address at once, and the others were faster time and again."""
 
 
 @dataclass(slots=True)
@@ -46,14 +51,22 @@ class Writer:
     """Writes one resource."""
 
     def __init__(
-        self, resource: StoredResource, store: Store, cache: Cache, admission: Admission, *, ttl: int = 0
+        self,
+        resource: StoredResource,
+        store: Store,
+        cache: Cache,
+        admission: Admission,
+        *,
+        ttl: int = 0,
+        addresses: Addresses | None = None,
     ) -> None:
         self.resource = resource
         self.store = store
         self.cache = cache
         self._ttl = ttl
         """Seconds after which objects vanish by themselves (events); 0: never."""
-        self._admission = admission
+        self._addresses = addresses
+        """Hands out what services need; None for every other kind."""
         self._create_steps = admission.steps("create", resource.kind)
         self._update_steps = admission.steps("update", resource.kind)
 
@@ -78,14 +91,21 @@ class Writer:
         for attempt in range(names.ATTEMPTS):
             if generate:
                 metadata.name = names.generated(generate)
-            self.resource.strategy.prepare_for_create(obj, request)
-            causes = validation.validate_create(obj)
+            draft = obj if self._addresses is None else _copy(obj)
+            self.resource.strategy.prepare_for_create(draft, request)
+            causes = validation.validate_create(draft)
+            if self._addresses is not None and not causes:
+                causes = self._addresses.allocate(draft, None)
             if causes:
                 raise errors.invalid(kind.kind, kind.group, metadata.name, causes)
             if request.heeds_warnings and not attempt:
-                request.warnings += warnings.creating(obj)
+                request.warnings += warnings.creating(draft)
             try:
-                return await self._insert(request, obj)
+                return await self._insert(request, draft)
+            except AddressTakenError:
+                await self.cache.fresh()
+                if attempt == names.ATTEMPTS - 1:
+                    raise
             except errors.AlreadyExistsError:
                 if not generate or attempt == names.ATTEMPTS - 1:
                     raise
@@ -104,10 +124,16 @@ class Writer:
             return Answer(kind, raw, created=True)
         puts = [Put(key, value, self._ttl), *companions.on_write(kind, obj, None)]
         compares = [Compare(key, 0), *companions.fence_compares(options.fence)]
+        if self._addresses is not None:
+            taken = self._addresses.changes(obj, None)
+            compares += taken.compares
+            puts += taken.puts
         try:
             done = await self.store.commit(Write(compares, puts), lazy=options.lazy)
         except CompareFailed as failed:
             companions.check_fence(options.fence, failed)
+            if failed.current.get(key) is None:
+                raise AddressTakenError("another service was given the same address at the same time") from failed
             raise errors.already_exists(kind.group_resource, metadata.name) from failed
         return Answer(kind, storage.with_resource_version(raw, done.revision), done.revision, created=True)
 
@@ -186,12 +212,16 @@ class Writer:
             strategy.prepare_for_status_update(new, old, request)
         else:
             strategy.prepare_for_update(new, old, request)
+            if self._addresses is not None:
+                self._addresses.settle(new, old)
         names.keep_system_fields(metadata, old.metadata)
         for step in self._update_steps:
             waiting = step.admit(request, new, old)
             if waiting is not None:
                 await waiting
         causes = validation.validate_update(new, old, subresource=request.subresource)
+        if self._addresses is not None and not causes and not request.subresource:
+            causes = self._addresses.allocate(new, old)
         if causes:
             raise errors.invalid(kind.kind, kind.group, request.name, causes)
         if request.heeds_warnings and not request.subresource:
@@ -217,7 +247,13 @@ class Writer:
             await self.store.commit(Write(compares, deletes=[key, *companions.on_delete(kind, old)]))
             return answer
         puts = [Put(key, value, self._ttl), *companions.on_write(kind, new, old)]
-        done = await self.store.commit(Write(compares, puts), lazy=options.lazy)
+        deletes: list[str] = []
+        if self._addresses is not None:
+            taken = self._addresses.changes(new, old)
+            compares += taken.compares
+            puts += taken.puts
+            deletes = taken.deletes
+        done = await self.store.commit(Write(compares, puts, deletes), lazy=options.lazy)
         return Answer(kind, storage.with_resource_version(raw, done.revision), done.revision)
 
     async def _now(self, key: str) -> dict[str, Any]:
@@ -243,6 +279,12 @@ class Writer:
                 request.name,
                 f"Precondition failed: UID in precondition: {new.metadata.uid}, UID in object meta: {old.metadata.uid}",
             )
+
+
+def _copy(obj: Any) -> Any:
+    made = type(obj)()
+    made.CopyFrom(obj)
+    return made
 
 
 def _as_create(request: Request) -> Request:

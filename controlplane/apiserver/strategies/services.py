@@ -1,4 +1,4 @@
-"""Services: no addresses are allotted yet, because nothing routes to them; what a client sets is kept."""
+"""Services: their addresses and ports are handed out by :mod:`controlplane.apiserver.addresses`."""
 
 from __future__ import annotations
 
