@@ -12,7 +12,7 @@ import uvloop
 
 log = logging.getLogger(__name__)
 
-GC_THRESHOLDS = (50_000, 20, 100)
+GC_THRESHOLDS = (100_000, 50, 100)
 """The cycle collector's, in objects and in collections. Daemons hold many objects that live long and make few cycles:
 with Python's own (700, 10, 10) an apiserver with 5,000 open streams spent half of its time looking for garbage."""
 
