@@ -15,7 +15,7 @@ import psutil
 
 from wharfinger.api.types import core
 from wharfinger.client import Client, ClientConfig
-from wharfinger.devtools.cluster import APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, Cluster, Settings
+from wharfinger.devtools.cluster import APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, Cluster, Settings, own_network
 
 NAMESPACE = "default"
 IMAGE = "wharf.local/busybox:1"
@@ -28,11 +28,10 @@ async def world(
     start: Sequence[str] = (APISERVER,),
     flags: dict[str, list[str]] | None = None,
     nodes: int = 0,
-    prefix: str = "wbench",
-    subnet: int = 217,
 ) -> AsyncIterator[tuple[Cluster, Client]]:
     """Start etcd and the named daemons on free ports below a temporary folder; gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="wharf-bench-"))
+    prefix, subnet = own_network()
     everything = (APISERVER, SCHEDULER, CONTROLLER_MANAGER)
     settings = Settings(
         nodes=nodes, flags=flags or {}, prefix=prefix, subnet=subnet, without=[n for n in everything if n not in start]

@@ -22,7 +22,7 @@ from tests.support.history import Change, Counters, PodHistory
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import Client, ClientConfig
-from wharfinger.devtools.cluster import Cluster, Settings
+from wharfinger.devtools.cluster import Cluster, Settings, own_network
 from wharfinger.proto.cri import runtime_v1_pb2 as cri
 from wharfinger.proto.cri import runtime_v1_pb2_grpc as cri_grpc
 from wharfinger.proto.etcd import rpc_pb2 as etcd
@@ -44,7 +44,8 @@ async def test_nothing_acknowledged_is_lost(grouping: bool) -> None:
     print(f"seed {seed} (WHARFINGER_KILL_SEED={seed} repeats the order of kills)")
     folder = Path(tempfile.mkdtemp(prefix="wk"))
     flags = {} if grouping else {"apiserver": ["--group-commit-max=1"]}
-    settings = Settings(nodes=NODES, apiservers=2, prefix="wkill", subnet=221, flags=flags)
+    prefix, subnet = own_network()
+    settings = Settings(nodes=NODES, apiservers=2, prefix=prefix, subnet=subnet, flags=flags)
     cluster = Cluster(folder, settings)
     try:
         await asyncio.to_thread(cluster.up)

@@ -20,7 +20,8 @@ with Python's own (700, 10, 10) an apiserver with 5,000 open streams spent half 
 def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run `main(stop)` until it returns. `stop` is set by SIGTERM or SIGINT; a second signal cancels `main`.
 
-    `main` must return soon after `stop` is set. Its errors pass through.
+    `main` must return soon after `stop` is set. Its errors pass through, except that an OSError (an address that is
+    taken, a file that cannot be read) ends the process with code 1 and one line in the log.
     """
 
     async def outer() -> None:
@@ -44,4 +45,8 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> None:
             log.warning("stopped before everything was done")
 
     gc.set_threshold(*GC_THRESHOLDS)
-    uvloop.run(outer())
+    try:
+        uvloop.run(outer())
+    except OSError as error:  # an address in use, an unreadable file: what to do stands in the text
+        log.critical("ended", extra={"error": str(error)})
+        raise SystemExit(1) from error

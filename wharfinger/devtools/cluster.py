@@ -7,8 +7,10 @@ network namespaces of their own, joined to the host by a bridge, as hosts in a n
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import random
 import shutil
 import ssl
 import subprocess
@@ -21,10 +23,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from wharfinger import pki
+from wharfinger.api.types import core
+from wharfinger.client import Client, ClientConfig
 from wharfinger.devtools.containerd import DevtoolsError, NodeRuntime, Switch
 from wharfinger.devtools.ports import free_ports
-from wharfinger.devtools.processes import ProcessTable
+from wharfinger.devtools.processes import ProcessTable, wait_until
 
 ETCD = "etcd"
 APISERVER = "apiserver"
@@ -313,6 +319,29 @@ class Cluster:
         self.prepare()
         for name in self.daemons():
             self.start(name)
+        self.wait_nodes_ready()
+
+    def wait_nodes_ready(self, *, timeout: float = 60) -> None:
+        """Wait until every node says that it is ready. Raises DevtoolsError when an agent ends or time runs out."""
+        agents = {name: name for name in self.node_names()}
+        if self.settings.hollow:
+            agents |= {f"hollow-{index}": HOLLOW for index in range(1, self.settings.hollow + 1)}
+        waiting = {node: agent for node, agent in agents.items() if agent not in self.settings.without}
+        if not waiting or APISERVER in self.settings.without:
+            return
+        started = time.monotonic()
+
+        def ready() -> bool:
+            for agent in set(waiting.values()):
+                if self.processes.running(agent) is None:
+                    raise DevtoolsError(f"{agent} ended; the end of its log:\n{self.processes.tail(agent)}")
+            return waiting.keys() <= asyncio.run(_ready_nodes(ClientConfig.load(self.kubeconfig)))
+
+        try:
+            wait_until(ready, timeout)
+        except TimeoutError:
+            raise DevtoolsError(f"not all of {len(waiting)} nodes were ready after {timeout:g} s") from None
+        self.progress(f"{len(waiting)} nodes ready ({time.monotonic() - started:.1f} s)")
 
     def start(self, name: str) -> None:
         """Start one daemon and wait until it is ready; does nothing when it runs."""
@@ -433,6 +462,27 @@ class Cluster:
     def environment(self) -> Mapping[str, str]:
         """Return this process's environment with KUBECONFIG set to this cluster."""
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+
+
+async def _ready_nodes(config: ClientConfig) -> set[str]:
+    async with Client(config) as client:
+        nodes = (await client.resource(core.Node).list()).items
+    return {
+        node.metadata.name
+        for node in nodes
+        if any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
+    }
+
+
+def own_network() -> tuple[str, int]:
+    """Return a prefix and a subnet for :class:`Settings` that no other cluster on this machine uses."""
+    taken = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    used = {int(address.split(".")[1]) for address in taken if address.startswith("10.")}
+    free = [subnet for subnet in range(100, 200, 2) if subnet not in used and subnet + 1 not in used]
+    if not free:
+        raise DevtoolsError("all subnets from 10.100 to 10.199 are in use on this machine")
+    subnet = random.SystemRandom().choice(free)
+    return f"w{subnet}", subnet
 
 
 def https_ok(url: str, ca: Path, pair: tuple[Path, Path]) -> bool:
