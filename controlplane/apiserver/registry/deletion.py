@@ -8,6 +8,7 @@ rules and their order follow Kubernetes' generic store.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
     from controlplane.apiserver.registry.resources import StoredResource
     from controlplane.apiserver.registry.writer import Writer
     from controlplane.apiserver.request import Request
+    from controlplane.apiserver.store import Entry
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 _POLICIES = ("Orphan", "Background", "Foreground")
 _ATTEMPTS = 20
+_AT_ONCE = 100
+"""Members of a collection that are deleted side by side, and so share transactions."""
 STATUS = kinds.of(meta.Status)
 
 
@@ -79,6 +83,10 @@ class Deleter:
                 companions.check_fence(request.options.fence, failed)
                 self._check_extra(extra, failed)
                 current = failed.current.get(self.resource.key(request.namespace, request.name))
+                if current is None and base.revision:
+                    known = self.resource.message(base.value, base.revision)
+                    if known.metadata.HasField("deletionTimestamp"):  # another one finished what was under way
+                        return self._answer(known, base.revision, removed=True)
                 base = Base(current.value, current.mod_revision, True) if current else Base(b"", 0, True)
             except errors.StatusError:
                 if base.current:
@@ -139,6 +147,12 @@ class Deleter:
             extra = ()
             if held or grace:
                 return self._answer(obj, base.revision)
+            try:
+                return await self._remove(request, base, obj, extra)
+            except CompareFailed as failed:
+                if failed.current.get(self.resource.key(request.namespace, request.name)) is not None:
+                    raise
+                return self._answer(obj, base.revision, removed=True)  # a node's agent was faster: it is gone
         return await self._remove(request, base, obj, extra)
 
     def _begin_grace(self, obj: Any, options: meta.DeleteOptions) -> bool | None:
@@ -251,12 +265,15 @@ class Deleter:
         """Delete what a list would show, and return that list as it was before."""
         check_options(options)
         page = await self._reader.list_page(request, list_options)
-        for entry in page.entries:
-            single = replace(request, namespace=entry.namespace, name=entry.name)
+
+        async def delete(entry: Entry) -> None:
             try:
-                await self.delete(single, options)
+                await self.delete(replace(request, namespace=entry.namespace, name=entry.name), options)
             except errors.NotFoundError:
-                continue  # gone meanwhile: what was wanted
+                return  # gone meanwhile: what was wanted
+
+        for start in range(0, len(page.entries), _AT_ONCE):
+            await asyncio.gather(*(delete(entry) for entry in page.entries[start : start + _AT_ONCE]))
         return page
 
 
