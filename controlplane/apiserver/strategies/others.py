@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver.strategies.base import Strategy
+from wharfinger.api import times
 
 if TYPE_CHECKING:
     from controlplane.apiserver.request import Request
@@ -71,9 +72,16 @@ class PersistentVolumeStrategy(Uncounted):
     returns_deleted = True
 
     def prepare_for_create(self, obj: core.PersistentVolume, request: Request) -> None:
-        """Start in phase Pending."""
+        """Start in phase Pending, from now on."""
         super().prepare_for_create(obj, request)
         obj.status.phase = "Pending"
+        obj.status.lastPhaseTransitionTime.CopyFrom(times.now())
+
+    def prepare_for_status_update(self, obj: Any, old: Any, request: Request) -> None:
+        """Note when the phase changes."""
+        super().prepare_for_status_update(obj, old, request)
+        if obj.status.phase != old.status.phase:
+            obj.status.lastPhaseTransitionTime.CopyFrom(times.now())
 
 
 class PersistentVolumeClaimStrategy(Uncounted):
