@@ -8,13 +8,11 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 PROTO = Path(__file__).parents[2] / "proto"
-COMMENTED = [
-    "apimachinery/intstr.proto",
-    "apimachinery/meta_v1.proto",
-    "apimachinery/quantity.proto",
-    "apimachinery/runtime.proto",
-    "k8s/core_v1.proto",
-]
+COMMENTED = sorted(
+    path.relative_to(PROTO).as_posix()
+    for folder in ("apimachinery", "k8s")
+    for path in (PROTO / folder).glob("*.proto")
+)
 """Files below proto/ that are commented throughout."""
 MOST_LINES = 2
 
