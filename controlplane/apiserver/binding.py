@@ -6,9 +6,12 @@ key (see :mod:`.registry.companions`). A pod that has a node never gets another.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
+from controlplane.apiserver.capacity import Capacity
 from controlplane.apiserver.registry import companions
 from controlplane.apiserver.registry.listoptions import parse_version
 from controlplane.apiserver.registry.writer import MODIFIED, Base
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from controlplane.apiserver.registry.registry import Registry
     from controlplane.apiserver.request import Request
-    from controlplane.apiserver.store import Store
+    from controlplane.apiserver.store import Cache, Store
     from wharfinger.api.types import core
 
 _ATTEMPTS = 10
@@ -38,6 +41,8 @@ class Binding:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Put onto the pod, over what it has."""
+    checked: bool = False
+    """Refuse when the pod does not fit on the node, counting everything placed there by now."""
 
 
 def read_binding(message: core.Binding, name: str, *, preserves_uid: bool) -> Binding:
@@ -67,16 +72,31 @@ def read_binding(message: core.Binding, name: str, *, preserves_uid: bool) -> Bi
 class Binder:
     """Binds pods."""
 
-    def __init__(self, pods: Registry, store: Store) -> None:
+    def __init__(self, pods: Registry, store: Store, cache: Cache) -> None:
         self._pods = pods
         self._store = store
+        self._cache = cache
+        self._capacity = Capacity(cache)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Checked binds onto one node go one after the other: side by side all but one would have to look again."""
 
     async def bind(self, request: Request, binding: Binding) -> int:
         """Bind the pod that the request names; return its new resourceVersion (its present one for a dry run).
 
         Raises NotFoundError for an unknown pod, ConflictError when it has a node, is being deleted or has gates, when a
-        precondition fails or when the fence has fallen.
+        precondition fails, when it does not fit (checked) or when the fence has fallen.
         """
+        if not binding.checked:
+            return await self._bind(request, binding)
+        turn = self._turns.get(binding.node)
+        if turn is None:
+            turn = self._turns[binding.node] = asyncio.Lock()
+        async with turn:
+            revision = await self._bind(request, binding)
+            await self._cache.wait_for(revision)
+        return revision
+
+    async def _bind(self, request: Request, binding: Binding) -> int:
         fence = request.options.fence
         key = self._pods.resource.key(request.namespace, request.name)
         base = await self._pods.writer.base(request.namespace, request.name)
@@ -88,20 +108,30 @@ class Binder:
                     raise
                 base = await self._pods.writer.base(request.namespace, request.name, current=True)
                 continue
+            compares = [Compare(key, base.revision), *companions.fence_compares(fence)]
+            if binding.checked:
+                compares.append(self._checked(request, binding, pod))
             if request.options.dry_run:
                 return base.revision
-            value = storage.encode(pod)
-            write = Write(
-                [Compare(key, base.revision), *companions.fence_compares(fence)],
-                [Put(key, value), companions.guard(binding.node, pod.metadata.uid)],
-            )
+            write = Write(compares, [Put(key, storage.encode(pod)), companions.guard(binding.node, pod.metadata.uid)])
             try:
                 return (await self._store.commit(write)).revision
             except CompareFailed as failed:
                 companions.check_fence(fence, failed)
+                guard = failed.current.get(companions.guard_key(binding.node))
+                if guard is not None:
+                    await self._cache.wait_for(guard.mod_revision)  # somebody was placed there: look again
                 current = failed.current.get(key)
                 base = Base(current.value, current.mod_revision, True) if current else Base(b"", 0, True)
         raise errors.conflict("pods/binding", request.name, MODIFIED)
+
+    def _checked(self, request: Request, binding: Binding, pod: Any) -> Compare:
+        """Return the condition under which a pod that fits still fits. Raises ConflictError when it does not."""
+        guard = self._cache.get(companions.guard_key(binding.node))
+        why = self._capacity.refusal(pod, binding.node)
+        if why:
+            raise errors.conflict("pods/binding", request.name, f"pod {request.name} does not fit: {why}")
+        return Compare(companions.guard_key(binding.node), guard.mod_revision if guard is not None else 0)
 
     def _placed(self, request: Request, binding: Binding, base: Base) -> Any:
         """Return the pod as bound, or raise."""

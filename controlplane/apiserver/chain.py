@@ -71,7 +71,7 @@ class Api:
                 self._registries[kind.group, kind.version, kind.resource] = registry
         pods = self._registries["", "v1", "pods"]
         self._pods = pods
-        self._binder = Binder(pods, store)
+        self._binder = Binder(pods, store, cache)
         self._evictor = eviction.Evictor(pods, self._registries["policy", "v1", "poddisruptionbudgets"], cache)
 
     # --- addresses ------------------------------------------------------------------------------------------------
@@ -184,14 +184,10 @@ class Api:
         await self._evictor.evict(request, options)
         return _success(201)
 
-    async def bind(self, request: Request, binding: Binding, *, checked: bool = False) -> int:
+    async def bind(self, request: Request, binding: Binding) -> int:
         """Bind the pod that the request names; return its resourceVersion."""
         request.verb, request.subresource = "create", "binding"
         self.authorize(request)
-        if checked:
-            raise errors.MethodNotAllowedError(
-                "checked binds are not built yet: bind without `checked`; conflicts are found by the node's agent"
-            )
         return await self._binder.bind(request, binding)
 
     async def update(self, request: Request, body: Body) -> Answer:

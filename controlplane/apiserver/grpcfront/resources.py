@@ -135,8 +135,8 @@ class Calls:
         request = Request(
             user, "create", pods, message.namespace, message.pod, "binding", write_options(message.options)
         )
-        binding = Binding(message.node, message.uid, message.resource_version)
-        return await self.api.bind(request, binding, checked=message.checked)
+        binding = Binding(message.node, message.uid, message.resource_version, checked=message.checked)
+        return await self.api.bind(request, binding)
 
     async def bind(self, user: User, message: native.BindRequest) -> bytes:
         """Serve Bind."""

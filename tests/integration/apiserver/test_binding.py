@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.integration.apiserver.objects import config_map, lease, pod
+from tests.integration.apiserver.objects import config_map, lease, node, pod
 from tests.support.etcd import Etcd
 from wharfinger.api import errors
 from wharfinger.api.types import coordination, core
@@ -23,9 +23,9 @@ async def test_a_bind_places_the_pod_and_says_so(client: Client, namespace: str)
     assert bound.metadata.resourceVersion == str(version)
     assert (bound.spec.nodeName, bound.metadata.generation) == ("n1", 1)
     assert [(item.type, item.status) for item in bound.status.conditions] == [("PodScheduled", "True")]
-    for node in ("n1", "n2"):
+    for name in ("n1", "n2"):
         with pytest.raises(errors.ConflictError, match="already assigned"):
-            await client.bind(namespace, "web", node=node)
+            await client.bind(namespace, "web", node=name)
 
 
 async def test_what_cannot_be_bound(client: Client, namespace: str) -> None:
@@ -93,13 +93,13 @@ def _revision(etcd: Etcd, key: str) -> int:
 
 async def test_everything_that_places_a_pod_moves_the_guard(client: Client, namespace: str, shared_etcd: Etcd) -> None:
     pods = client.resource(core.Pod)
-    node = f"guarded-{namespace}"
-    key = f"/wharfinger/nodes/{node}"
+    guarded = f"guarded-{namespace}"
+    key = f"/wharfinger/nodes/{guarded}"
     assert _revision(shared_etcd, key) == 0
-    placed = await pods.create(pod("a", namespace, node=node))
+    placed = await pods.create(pod("a", namespace, node=guarded))
     assert _revision(shared_etcd, key) == int(placed.metadata.resourceVersion)
     await pods.create(pod("b", namespace))
-    version = await client.bind(namespace, "b", node=node)
+    version = await client.bind(namespace, "b", node=guarded)
     assert _revision(shared_etcd, key) == int(version)
     await pods.patch("b", patch={"metadata": {"labels": {"x": "1"}}}, namespace=namespace)
     assert _revision(shared_etcd, key) == int(version)
@@ -156,3 +156,31 @@ async def test_the_write_stream_answers_each_write(client: Client, namespace: st
         await writer.delete(core.Pod, made.metadata.name, namespace=namespace)
         with pytest.raises(errors.NotFoundError):
             await writer.delete(core.Pod, made.metadata.name, namespace=namespace)
+
+
+async def test_checked_binds_never_fill_a_node_past_its_capacity(client: Client, namespace: str) -> None:
+    pods = client.resource(core.Pod)
+    small = node(f"small-{namespace}")
+    small.status.allocatable["cpu"].string = "4"
+    small.status.allocatable["pods"].string = "110"
+    await client.resource(core.Node).create(small)
+    for number in range(12):
+        wanted = pod(f"p{number}", namespace)
+        wanted.spec.containers[0].resources.requests["cpu"].string = "1"
+        await pods.create(wanted)
+    outcomes = await asyncio.gather(
+        *(client.bind(namespace, f"p{number}", node=small.metadata.name, checked=True) for number in range(12)),
+        return_exceptions=True,
+    )
+    refused = [item for item in outcomes if isinstance(item, BaseException)]
+    assert len(refused) == 8
+    assert all(isinstance(item, errors.ConflictError) and "does not fit" in item.message for item in refused)
+    on_node = (await pods.list(field_selector=f"spec.nodeName={small.metadata.name}")).items
+    assert len(on_node) == 4
+    on_node[0].status.phase = "Succeeded"  # what has ended needs no room
+    await pods.update_status(on_node[0])
+    placed = {item.metadata.name for item in on_node}
+    first, second = [f"p{number}" for number in range(12) if f"p{number}" not in placed][:2]
+    await client.bind(namespace, first, node=small.metadata.name, checked=True)
+    with pytest.raises(errors.ConflictError, match="there is no node"):
+        await client.bind(namespace, second, node="nowhere", checked=True)

@@ -1,0 +1,64 @@
+"""Whether one more pod fits on a node, counting everything that is placed there: for checked binds.
+
+The answer is as of one revision of the watch cache, which shows the node's guard key at the same revision. Whoever
+writes on the strength of the answer compares the guard, so nothing can have been placed on the node in between.
+Requests are added up as the scheduler does (effective requests of pods that have not ended); what a pod asks for is
+remembered by its revision.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from wharfinger.api import pods
+
+if TYPE_CHECKING:
+    from controlplane.apiserver.store import Cache, Entry
+    from wharfinger.api.types import core
+
+_PODS = "/registry/pods/"
+_NODES = "/registry/minions/"
+_REMEMBERED = 20_000
+
+
+class Capacity:
+    """Answers from the watch cache."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._known: OrderedDict[str, tuple[int, dict[str, int]]] = OrderedDict()
+
+    def refusal(self, pod: core.Pod, node: str) -> str:
+        """Return why the pod does not fit on the node now, with numbers; empty when it does."""
+        entry = self._cache.get(_NODES + node)
+        if entry is None:
+            return f'there is no node "{node}"'
+        room = dict(pods.amounts(entry.decoded.status.allocatable))
+        used: dict[str, int] = {}
+        count = 0
+        for placed in self._cache.list(_PODS, index=("spec.nodeName", node)).entries:
+            asked = self._asked(placed)
+            if asked is None:
+                continue
+            count += 1
+            for name, amount in asked.items():
+                used[name] = used.get(name, 0) + amount
+        if "pods" in room and count + 1 > room["pods"]:
+            return f"{count} pods of {room['pods']} are there already"
+        for name, amount in pods.effective_requests(pod).items():
+            free = room.get(name, 0) - used.get(name, 0)
+            if amount > free:
+                return f"it needs {amount} of {name}, {max(free, 0)} is free of {room.get(name, 0)} on node {node}"
+        return ""
+
+    def _asked(self, entry: Entry) -> dict[str, int] | None:
+        """Return what a placed pod asks for; None when it has ended."""
+        known = self._known.get(entry.key)
+        if known is not None and known[0] == entry.mod_revision:
+            return known[1] or None
+        asked = {} if pods.is_terminal(entry.decoded) else {"": 1, **pods.effective_requests(entry.decoded)}
+        self._known[entry.key] = (entry.mod_revision, asked)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return asked or None
