@@ -7,6 +7,7 @@ key (see :mod:`.registry.companions`). A pod that has a node never gets another.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -93,7 +94,8 @@ class Binder:
             turn = self._turns[binding.node] = asyncio.Lock()
         async with turn:
             revision = await self._bind(request, binding)
-            await self._cache.wait_for(revision)
+            with contextlib.suppress(errors.TimeoutError_):  # bound all the same: the next one compares the guard
+                await self._cache.wait_for(revision)
         return revision
 
     async def _bind(self, request: Request, binding: Binding) -> int:
