@@ -26,6 +26,7 @@ RELIST_SECONDS = 5.0
 ECHO_SECONDS = 0.4
 """Between looks after a hint, and while the runtime does not answer."""
 ECHOES = 2
+BURIED_SECONDS = 30.0
 HINT_SECONDS = 0.02
 """How long hints are gathered before the runtime is looked over."""
 
@@ -51,6 +52,8 @@ class PodManager:
         self._workers: dict[str, PodWorker] = {}
         self._seen: dict[str, Fingerprint] = {}
         self._last: dict[str, PodRecord] = {}
+        self._buried: dict[str, float] = {}
+        """Pods that were ended and removed just now: an answer that was on its way may still show them."""
         self._hint = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
@@ -171,9 +174,13 @@ class PodManager:
 
     def _take_in(self, running: dict[str, PodRecord]) -> None:
         self._last = running
+        now = asyncio.get_running_loop().time()
         for uid in [uid for uid, worker in self._workers.items() if worker.finished]:
             del self._workers[uid]
             self._seen.pop(uid, None)
+            self._buried[uid] = now
+        for uid in [uid for uid, since in self._buried.items() if now - since > BURIED_SECONDS]:
+            del self._buried[uid]
         for uid in self._seen.keys() | running.keys():
             record = running.get(uid)
             mark = _fingerprint(record)
@@ -183,7 +190,7 @@ class PodManager:
             worker = self._workers.get(uid)
             if worker is not None:
                 worker.poke()
-            elif record is not None:
+            elif record is not None and uid not in self._buried:
                 self._end_orphan(record)
             else:
                 del self._seen[uid]

@@ -75,8 +75,8 @@ class PodWorker:
 
     @property
     def counts(self) -> bool:
-        """Whether the pod takes up room on the node."""
-        return self.memory.stage is not Stage.TERMINATED
+        """Whether the pod takes up room on the node, as far as the API is concerned."""
+        return self.memory.stage is not Stage.TERMINATED and not self._gone
 
     # -- told by others
 

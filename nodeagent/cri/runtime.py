@@ -68,7 +68,7 @@ class CriRuntime:
         return RuntimeStatus(True, True)
 
     async def list_pods(self) -> Mapping[str, PodRecord]:
-        """Two lists, joined by pod."""
+        """Two lists, joined by pod; what carries no pod's label was made by somebody else and is left alone."""
         sandboxes, containers = await asyncio.gather(
             call("list_podsandbox", self._runtime.ListPodSandbox(cri.ListPodSandboxRequest(), timeout=_LIST_SECONDS)),
             call("list_containers", self._runtime.ListContainers(cri.ListContainersRequest(), timeout=_LIST_SECONDS)),
@@ -78,7 +78,7 @@ class CriRuntime:
             del self._ended[gone]
         by_pod: dict[str, tuple[list[SandboxRecord], list[ContainerRecord]]] = {}
         for item in sandboxes.items:
-            by_pod.setdefault(item.metadata.uid, ([], []))[0].append(convert.sandbox_listed(item))
+            by_pod.setdefault(item.labels.get(POD_UID_LABEL, ""), ([], []))[0].append(convert.sandbox_listed(item))
         for item in containers.containers:
             by_pod.setdefault(item.labels.get(POD_UID_LABEL, ""), ([], []))[1].append(convert.container_listed(item))
         return {uid: _pod(uid, *records) for uid, records in by_pod.items() if uid}
