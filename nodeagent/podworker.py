@@ -60,6 +60,7 @@ class PodWorker:
         self._stop = asyncio.Event()
         self._failures = 0
         self._cleaned = False
+        self._adopted = False
         self._said_held: set[str] = set()
         self._volumes_due = 0.0
         self._volumes_version = ""
@@ -175,6 +176,9 @@ class PodWorker:
 
     async def _active(self, record: PodRecord) -> float | None:
         context, memory = self._context, self.memory
+        if not self._adopted:
+            self._adopted = True
+            self._prober.adopt(self._pod.status, record)
         self._prober.follow(self._pod, record)
         plan = lifecycle.plan(self._pod, record, memory, context.clock())
         self._note_held(plan.held, record)

@@ -46,6 +46,15 @@ class Prober:
         self._changed = changed
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
+    def adopt(self, status: core.PodStatus, record: PodRecord) -> None:
+        """Believe what the API was told of containers that still run: a restarted agent makes no ready pod unready."""
+        running = {one.id for one in record.running}
+        for known in (*status.initContainerStatuses, *status.containerStatuses):
+            ident = known.containerID.rpartition("/")[2]
+            if ident in running:
+                self._memory.ready.setdefault(ident, known.ready)
+                self._memory.started.setdefault(ident, known.started)
+
     def follow(self, pod: core.Pod, record: PodRecord) -> None:
         """Probe what runs, and nothing else."""
         wanted: set[tuple[str, str]] = set()
@@ -61,6 +70,8 @@ class Prober:
             for kind in KINDS:
                 if not container.HasField(f"{kind}Probe"):
                     continue
+                if kind == "startup" and self._memory.started.get(newest.id, False):
+                    continue
                 key = (newest.id, kind)
                 wanted.add(key)
                 if key not in self._tasks:
@@ -69,8 +80,10 @@ class Prober:
                     self._tasks[key] = task
         for key in [key for key in self._tasks if key not in wanted]:
             self._tasks.pop(key).cancel()
-            for table in (self._memory.ready, self._memory.started, self._memory.unhealthy):
-                table.pop(key[0], None)
+        running = {one.id for one in record.running}
+        for table in (self._memory.ready, self._memory.started, self._memory.unhealthy):
+            for ident in [ident for ident in table if ident not in running]:
+                del table[ident]
 
     def stopping(self, record: PodRecord) -> None:
         """The pod ends: only readiness is still of interest, and only of what runs."""

@@ -106,6 +106,28 @@ async def test_new_agent_adopts_what_runs():
     await second.close()
 
 
+async def test_new_agent_makes_no_ready_pod_unready():
+    table = Table.make()
+    first = await managed(table)
+    pod = make_pod()
+    pod.spec.containers[0].readinessProbe.handler.exec.command.append("true")
+    pod.spec.containers[0].readinessProbe.periodSeconds = 3600
+    pod.spec.containers[0].startupProbe.handler.exec.command.append("true")
+    first.changed(pod)
+    await table.until(lambda: table.statuses.written and table.status.containerStatuses[0].ready)
+    await first.close()
+
+    known = core.Pod()
+    known.CopyFrom(pod)
+    known.status.CopyFrom(table.status)
+    written = len(table.statuses.written)
+    second = PodManager(table.context, node, relist_seconds=0.05)
+    await second.start(lambda: [known])
+    await asyncio.sleep(0.15)  # several looks: nothing may come of them
+    assert len(table.statuses.written) == written
+    await second.close()
+
+
 async def test_what_runs_without_a_pod_is_ended_once_the_api_has_said_so():
     table = Table.make()
     first = await managed(table)
