@@ -22,7 +22,7 @@ class Config:
     grpc_token_port: int = 6445
     """With tokens; 0: any free port, negative: none."""
     secure_port: int = 6443
-    """Health and metrics, until the HTTP front is there; 0: any free port, negative: none."""
+    """The Kubernetes HTTP API, health and metrics; 0: any free port, negative: none."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     client_ca: Path | None = None

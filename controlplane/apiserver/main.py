@@ -39,7 +39,7 @@ def _port_range(text: str) -> tuple[int, int]:
 @click.option("--bind-address", default="0.0.0.0", help="The address to listen on.")
 @click.option("--grpc-port", default=6444, help="The gRPC port that demands client certificates; 0: any free one.")
 @click.option("--grpc-token-port", default=6445, help="The gRPC port for bearer tokens; 0: any free one, -1: none.")
-@click.option("--secure-port", default=6443, help="The HTTPS port (health, metrics); 0: any free one, -1: none.")
+@click.option("--secure-port", default=6443, help="The HTTPS port (Kubernetes API, health, metrics); 0: any.")
 @click.option("--tls-cert-file", type=_FILE, required=True, help="The serving certificate.")
 @click.option("--tls-private-key-file", type=_FILE, required=True, help="Its key.")
 @click.option("--client-ca-file", type=_FILE, required=True, help="The authority of clients' certificates.")

@@ -26,11 +26,12 @@ from controlplane.apiserver.chain import Api, Limits
 from controlplane.apiserver.etcd_service import EtcdService
 from controlplane.apiserver.grpcfront.relays import Peers, Relays
 from controlplane.apiserver.grpcfront.server import Authenticator, GrpcFront
+from controlplane.apiserver.httpfront.server import HttpFront
 from controlplane.apiserver.registry.resources import cache_resource
 from controlplane.apiserver.store import Cache, Store
 from controlplane.apiserver.store.maintenance import Compactor
 from wharfinger.api import errors, kinds
-from wharfinger.daemon import Check, HealthServer, TLSFiles, spawn
+from wharfinger.daemon import Check, TLSFiles, spawn
 from wharfinger.proto.native import etcd_v1_pb2_grpc
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ class Server:
             more=lambda server: etcd_v1_pb2_grpc.add_EtcdServicer_to_server(etcd, server),  # type: ignore[no-untyped-call]
         )
         self._tasks: list[asyncio.Task[None]] = []
-        self._health: HealthServer | None = None
+        checks = (Check("etcd", self._etcd_trouble), Check("serving", self._serving_trouble))
+        self._http = HttpFront(
+            self.api, tokens=self._tokens, checks=checks, tls=self._tls, request_bytes=config.max_request_bytes
+        )
         self.grpc_port = self.grpc_token_port = self.secure_port = 0
         self._serving = False
 
@@ -99,14 +103,8 @@ class Server:
         """Start, and return when requests are served. Raises OSError or RuntimeError when a port is taken."""
         config = self._config
         if config.secure_port >= 0:
-            self._health = HealthServer(
-                config.bind_address,
-                config.secure_port,
-                checks=(Check("etcd", self._etcd_trouble), Check("serving", self._serving_trouble)),
-                tls=self._tls,
-            )
-            await self._health.start()
-            self.secure_port = self._health.port
+            await self._http.start(config.bind_address, config.secure_port)
+            self.secure_port = self._http.port
         await self.store.start()
         await self.cache.start()
         await self._bootstrap()
@@ -120,7 +118,7 @@ class Server:
             self.grpc_token_port = await self._front.listen(
                 f"{address}:{config.grpc_token_port}", self._tls.server_credentials(require_client=False)
             )
-        self._serving = True
+        self._serving = self._http.serving = True
         # What is there now stays for good: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -131,7 +129,7 @@ class Server:
             extra={
                 "grpc": f"{address}:{self.grpc_port}",
                 "tokens": f"{address}:{self.grpc_token_port}" if self.grpc_token_port else "off",
-                "health": f"{address}:{self.secure_port}" if self.secure_port else "off",
+                "http": f"{address}:{self.secure_port}" if self.secure_port else "off",
             },
         )
 
@@ -156,15 +154,14 @@ class Server:
 
     async def stop(self) -> None:
         """Stop in the opposite order."""
-        self._serving = False
+        self._serving = self._http.serving = False
         await self._front.stop(self._config.shutdown_grace)
         for task in self._tasks:
             task.cancel()
         await self._peers.close()
         await self.cache.stop()
         await self.store.stop()
-        if self._health is not None:
-            await self._health.close()
+        await self._http.close()
 
 
 def _storage_kind(prefix: str) -> kinds.Kind:

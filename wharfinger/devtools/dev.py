@@ -159,11 +159,18 @@ def bench(arguments: tuple[str, ...]) -> None:
     sys.exit(subprocess.call([sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT))
 
 
-@main.command(context_settings={"ignore_unknown_options": True})
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def golden(arguments: tuple[str, ...]) -> None:
+@main.command()
+@click.option("--cases", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder of other cases.")
+@click.option("--area", default="*", help="Only this area (a pattern).")
+@click.option("--match", default="*", help="Only cases whose name matches this pattern.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show what differs in steps that are excepted.")
+def golden(cases: Path | None, area: str, match: str, verbose: bool) -> None:
     """Replay recorded conversations with a real kube-apiserver against ours."""
-    raise click.ClickException("the golden conversations need the Kubernetes HTTP API, which is not built yet")
+    from wharfinger.devtools.golden import Golden
+
+    with errors_shown():
+        passed = Golden(ROOT, progress=say).run(cases=cases, area=area, match=match, verbose=verbose)
+    sys.exit(0 if passed else 1)
 
 
 class errors_shown:  # noqa: N801  (reads as a statement)

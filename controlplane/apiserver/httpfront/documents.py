@@ -1,0 +1,83 @@
+"""``/openapi``: documents that are made when somebody first asks, in another thread, and kept.
+
+The index of v3 names each document with a hash of its bytes, so that clients know when to ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha512
+from typing import TYPE_CHECKING
+
+import orjson
+
+from controlplane.apiserver import version
+from controlplane.apiserver.httpfront import media
+from controlplane.apiserver.httpfront.calls import Reply
+from controlplane.apiserver.request import JSON
+from wharfinger.api import openapi
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controlplane.apiserver.httpfront.discovery import Discovery
+
+
+class Documents:
+    """Makes and keeps the documents."""
+
+    def __init__(self, discovery: Discovery) -> None:
+        self._discovery = discovery
+        self._made: dict[str, bytes] = {}
+        self._lock = asyncio.Lock()
+
+    async def serve(self, rest: Sequence[str], accept: str) -> Reply | None:
+        """Return the answer for a path below /openapi; None when there is none. Raises NotAcceptableError."""
+        if not rest or rest[0] not in ("v2", "v3"):
+            return None
+        wanted = {clause.media for clause in media.clauses(accept)}
+        if wanted and not wanted & {JSON, "*/*", "application/*"}:
+            raise media.not_acceptable()
+        if list(rest) == ["v2"]:
+            return Reply(200, await self._document("v2"), JSON)
+        if rest[0] == "v2":
+            return None
+        if len(rest) == 1:
+            return Reply(200, await self._index(), JSON)
+        path = "/".join(rest[1:])
+        if path not in self._paths():
+            return None
+        return Reply(200, await self._document(path), JSON)
+
+    def _paths(self) -> dict[str, tuple[str, str]]:
+        return {
+            f"apis/{group}/{name}" if group else f"api/{name}": (group, name)
+            for group, name in self._discovery.group_versions()
+        }
+
+    async def _index(self) -> bytes:
+        async with self._lock:
+            if "" not in self._made:
+                self._made[""] = await asyncio.to_thread(self._make_index)
+        return self._made[""]
+
+    def _make_index(self) -> bytes:
+        paths = {}
+        for path in self._paths():
+            document = self._made.setdefault(path, self._make(path))
+            mark = sha512(document).hexdigest().upper()
+            paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={mark}"}
+        return orjson.dumps({"paths": paths})
+
+    async def _document(self, path: str) -> bytes:
+        async with self._lock:
+            if path not in self._made:
+                self._made[path] = await asyncio.to_thread(self._make, path)
+        return self._made[path]
+
+    def _make(self, path: str) -> bytes:
+        if path == "v2":
+            every = [kind for pair in self._discovery.group_versions() for kind in self._discovery.kinds(*pair)]
+            return orjson.dumps(openapi.v2_document(every, version=version.GIT_VERSION))
+        served = self._discovery.kinds(*self._paths()[path])
+        return orjson.dumps(openapi.v3_document(served, version=version.GIT_VERSION))

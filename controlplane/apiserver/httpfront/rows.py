@@ -1,0 +1,94 @@
+"""Tables and bare metadata: the shapes of an answer that are made from an object, not of it."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from controlplane.apiserver.httpfront.media import PARTIAL, TABLE
+from wharfinger.api import codec
+from wharfinger.api.errors import BadRequestError
+from wharfinger.api.tables import table_for
+from wharfinger.api.types import meta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controlplane.apiserver.httpfront.media import Form
+    from wharfinger.api.kinds import Kind
+
+INCLUDES = ("", "None", "Metadata", "Object")
+
+
+def check_include(include: str) -> None:
+    """Check the query parameter ``includeObject``. Raises BadRequestError."""
+    if include not in INCLUDES:
+        raise BadRequestError(f"includeObject: {include!r} is none of None, Metadata and Object")
+
+
+def partial(message: Any) -> meta.PartialObjectMetadata:
+    """Return an object's metadata alone."""
+    made = meta.PartialObjectMetadata()
+    made.metadata.CopyFrom(message.metadata)
+    return made
+
+
+def metadata_of(message: Any) -> Any:
+    """Return an object's metadata as plain values."""
+    return codec.to_json(message.metadata)
+
+
+def partial_json(metadata: Any, form: Form) -> dict[str, Any]:
+    """Return a PartialObjectMetadata as plain values."""
+    return {"kind": PARTIAL, "apiVersion": form.shape_api_version, "metadata": metadata}
+
+
+@cache
+def columns(kind: Kind) -> list[dict[str, Any]]:
+    """Return a kind's column definitions."""
+    return [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in table_for(kind).columns
+    ]
+
+
+def table(
+    kind: Kind,
+    objects: Iterable[tuple[Any, bytes, bytes]],
+    *,
+    form: Form,
+    include: str,
+    list_meta: dict[str, Any],
+    with_columns: bool = True,
+) -> dict[str, Any]:
+    """Return a Table as plain values; each object comes as message, metadata in JSON and whole in JSON."""
+    definition, now = table_for(kind), time.time()
+    made: list[dict[str, Any]] = []
+    for message, metadata, whole in objects:
+        row: dict[str, Any] = {"cells": list(definition.row(message, now))}
+        done = definition.finished(message) if definition.finished is not None else None
+        if done is not None:
+            row["conditions"] = [{"type": "Completed", "status": "True", "reason": done[0], "message": done[1]}]
+        if include == "Object":
+            row["object"] = orjson.Fragment(whole)
+        elif include == "None":
+            row["object"] = None
+        else:
+            row["object"] = partial_json(orjson.Fragment(metadata), form)
+        made.append(row)
+    return {
+        "kind": TABLE,
+        "apiVersion": form.shape_api_version,
+        "metadata": list_meta,
+        "columnDefinitions": columns(kind) if with_columns else None,
+        "rows": made,
+    }
