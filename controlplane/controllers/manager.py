@@ -15,7 +15,6 @@ import socket
 import uuid
 from collections.abc import Callable
 
-from controlplane.controllers import metrics
 from controlplane.controllers.context import Context, Controller, SharedInformers
 from controlplane.controllers.deployment import DeploymentController
 from controlplane.controllers.disruption import DisruptionController
@@ -30,6 +29,7 @@ from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.taint_eviction import TaintEvictionController
 from wharfinger.api import errors
 from wharfinger.client import Client, EventRecorder, Fence, LeaderElector
+from wharfinger.daemon.metrics import LEADER
 
 log = logging.getLogger(__name__)
 
@@ -89,12 +89,12 @@ class Manager:
 
     async def _lead(self, fence: Fence) -> None:
         self.leading = True
-        metrics.LEADER.labels(self._options.leader_elect_resource_name).set(1)
+        LEADER.labels(self._options.leader_elect_resource_name).set(1)
         await self._run_term(self._client.fenced(fence))
 
     def _stopped(self) -> None:
         self.leading = self.working = False
-        metrics.LEADER.labels(self._options.leader_elect_resource_name).set(0)
+        LEADER.labels(self._options.leader_elect_resource_name).set(0)
 
     async def _run_term(self, client: Client) -> None:
         informers = SharedInformers(client)

@@ -14,7 +14,6 @@ from wharfinger.client import WorkQueue
 
 RETRIES = Counter("workqueue_retries_total", "Retries of a key after an error", ["name"])
 WORK_SECONDS = Histogram("workqueue_work_duration_seconds", "Time to work off one key", ["name"])
-LEADER = Gauge("leader_election_master_status", "Whether this process leads", ["name"])
 ZONE_HEALTH = Gauge("node_collector_zone_health", "Share of ready nodes, in percent", ["zone"])
 ZONE_SIZE = Gauge("node_collector_zone_size", "Nodes of a zone", ["zone"])
 UNHEALTHY_NODES = Gauge("node_collector_unhealthy_nodes_in_zone", "Nodes of a zone that are not ready", ["zone"])

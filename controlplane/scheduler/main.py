@@ -16,6 +16,7 @@ from controlplane.scheduler.options import Options, parse
 from controlplane.scheduler.profile import Profile
 from wharfinger import daemon
 from wharfinger.client import Client, ClientConfig, ConfigError, Fence, LeaderElector
+from wharfinger.daemon.metrics import LEADER
 
 log = logging.getLogger(__name__)
 
@@ -108,12 +109,12 @@ class Daemon:
         seed = self._options.seed if self._options.seed is not None else random.SystemRandom().getrandbits(64)
         term = Leadership(client, self._profiles, seed=seed)
         self._term = term
-        metrics.LEADER.labels(self._options.lease_name).set(1)
+        LEADER.labels(self._options.lease_name).set(1)
         try:
             await term.run()
         finally:
             self._term = None
-            metrics.LEADER.labels(self._options.lease_name).set(0)
+            LEADER.labels(self._options.lease_name).set(0)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ POD_SECONDS = Histogram(
 )
 BIND_FAILURES = Counter("scheduler_bind_failures_total", "Bindings that were refused or not answered", ["reason"])
 WOKEN = Counter("scheduler_pods_woken_total", "Unschedulable pods that became active because a node would take them")
-LEADER = Gauge("leader_election_master_status", "Whether this process leads", ["name"])
 NODES = Gauge("scheduler_cache_size", "What the node table holds", ["type"])
 
 

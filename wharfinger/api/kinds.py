@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from wharfinger.api.types import API_MODULES
+from wharfinger.api import types
 from wharfinger.proto import options_pb2
 
 if TYPE_CHECKING:
@@ -92,22 +92,45 @@ def _read(module: Any) -> Iterator[Kind]:
         )
 
 
-KINDS: tuple[Kind, ...] = tuple(kind for module in API_MODULES for kind in _read(module))
-"""All kinds of the schema, group by group."""
+if TYPE_CHECKING:
+    KINDS: tuple[Kind, ...]
+    """All kinds of the schema, group by group. Naming it loads every group."""
 
-_BY_GVK = {(kind.api_version, kind.kind): kind for kind in KINDS}
-_BY_RESOURCE = {(kind.group, kind.version, kind.resource): kind for kind in KINDS if kind.resource}
-_BY_MESSAGE = {kind.message.DESCRIPTOR.full_name: kind for kind in KINDS}
+_groups: dict[tuple[str, str], tuple[Kind, ...]] = {}
+_of: dict[type[Message], Kind] = {}
+
+
+def _group(group: str, version: str) -> tuple[Kind, ...]:
+    """Return the kinds of a group and version, loading them at first use; none when the schema has no such group."""
+    known = _groups.get((group, version))
+    if known is None:
+        names = types.API_GROUPS.get((group, version), ())
+        known = tuple(kind for name in names for kind in _read(getattr(types, name)))
+        if names:
+            _groups[group, version] = known
+            _of.update((kind.message, kind) for kind in known)
+    return known
+
+
+def __getattr__(name: str) -> tuple[Kind, ...]:
+    if name != "KINDS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    everything = tuple(kind for group in types.API_GROUPS for kind in _group(*group))
+    globals()["KINDS"] = everything
+    return everything
 
 
 def by_kind(api_version: str, kind: str) -> Kind | None:
     """Find a kind as a manifest names it; None when the schema does not know it."""
-    return _BY_GVK.get((api_version, kind))
+    group, _, version = api_version.rpartition("/")
+    return next((known for known in _group(group, version) if known.kind == kind), None)
 
 
 def by_resource(group: str, version: str, resource: str) -> Kind | None:
     """Find a kind as a path names it; None when the schema does not know it."""
-    return _BY_RESOURCE.get((group, version, resource))
+    if not resource:
+        return None
+    return next((known for known in _group(group, version) if known.resource == resource), None)
 
 
 def of(message: Message | type[Message]) -> Kind:
@@ -115,4 +138,13 @@ def of(message: Message | type[Message]) -> Kind:
 
     Raises KeyError when the message is no kind (a ``PodSpec``, say).
     """
-    return _BY_MESSAGE[message.DESCRIPTOR.full_name]
+    cls = message if isinstance(message, type) else type(message)
+    kind = _of.get(cls)
+    if kind is None:
+        options: Any = cls.DESCRIPTOR.GetOptions()
+        if not options.HasExtension(options_pb2.kind):
+            raise KeyError(f"{cls.DESCRIPTOR.full_name} is no kind")
+        entry = options.Extensions[options_pb2.kind]
+        _group(entry.group, entry.version)
+        kind = _of[cls]
+    return kind
