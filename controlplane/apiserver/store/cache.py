@@ -260,7 +260,8 @@ class Cache:
     async def wait_for(self, revision: int, *, timeout: float = 3.0) -> None:
         """Wait until `revision` is reached. Raises TimeoutError_ (504) after `timeout` seconds, as Kubernetes does."""
         try:
-            await asyncio.wait_for(self._reach(revision), timeout)
+            async with asyncio.timeout(timeout):
+                await self._reach(revision)
         except TimeoutError:
             raise errors.TimeoutError_(
                 f"Too large resource version: {revision}, current: {self._revision}", retry_after=1
@@ -279,7 +280,9 @@ class Cache:
         if self._prover is None:
             self._prover = spawn(self._prove(), name="store-fresh")
         try:
-            revision = await asyncio.wait_for(asyncio.shield(proof), None if timeout == float("inf") else timeout)
+            # Not wait_for(): up to Python 3.11 it swallows a cancellation that comes together with the result.
+            async with asyncio.timeout(None if timeout == float("inf") else timeout):
+                revision = await asyncio.shield(proof)
         except TimeoutError:
             raise errors.TimeoutError_(
                 f"the watch cache is at revision {self._revision} and did not become current within {timeout:g} s",
@@ -327,7 +330,7 @@ class Cache:
                 if self._revision == before and not self._store.client.lost:
                     self._feed.reopen(self._progress_timeout, str(error))
                 continue
-            except errors.ServiceUnavailableError as error:
+            except errors.StatusError as error:
                 log.debug("no proof of being current", extra={"error": str(error)})
                 continue
             await self._bookmark()

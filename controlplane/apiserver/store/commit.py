@@ -329,7 +329,8 @@ class Committer:
                 try:
                     certain = [member for member in members if not member.uncertain]
                     uncertain = [member for member in members if member.uncertain]
-                    again = await asyncio.wait_for(self._settle_from_history(uncertain), self._client.config.timeout)
+                    async with asyncio.timeout(self._client.config.timeout):
+                        again = await self._settle_from_history(uncertain)
                 except (EtcdFailure, TimeoutError):
                     self._unsettled = members + self._unsettled
                     self._expire()
