@@ -129,10 +129,12 @@ class Player:
         self._pods: dict[str, core.Pod] = {}
         self._changed = asyncio.Event()
         self._manifests: list[dict[str, Any]] = []
+        self._case: dict[str, Any] = {}
         self.outcome = Outcome()
 
     async def play(self, case: dict[str, Any]) -> Outcome:
         """Play all steps."""
+        self._case = case
         namespace = core.Namespace()
         namespace.metadata.name = self._namespace
         await self._client.resource(core.Namespace).create(namespace)
@@ -206,14 +208,7 @@ class Player:
     async def _finish(self) -> None:
         for pod in list(self._pods.values()):
             for container in (*pod.spec.initContainers, *pod.spec.containers):
-                request = streams_v1_pb2.LogRequest(
-                    namespace=self._namespace, pod=pod.metadata.name, container=container.name
-                )
-                try:
-                    data = b"".join([chunk async for chunk in self._client.log(request)])
-                except errors.StatusError:
-                    continue
-                self.outcome.logs[pod.metadata.name, container.name] = data.decode()
+                await self._read_log(pod.metadata.name, container.name)
         for name in list(self._pods):
             try:
                 await self._delete(name)
@@ -221,6 +216,22 @@ class Player:
                 continue  # the case's own deletion was only on its way to us
         for name in list(self._pods):
             await self._wait_gone(name)
+
+    async def _read_log(self, pod: str, container: str) -> None:
+        """Read a log; it is a matter of luck whether a container that has just started has said all, so wait a little."""
+        recorded = (one for one in self._case.get("logs") or [] if (one["pod"], one["container"]) == (pod, container))
+        lines = max((one["text"].count("\n") for one in recorded), default=0)
+        deadline = time.monotonic() + 3
+        while True:
+            request = streams_v1_pb2.LogRequest(namespace=self._namespace, pod=pod, container=container)
+            try:
+                data = b"".join([chunk async for chunk in self._client.log(request)])
+            except errors.StatusError:
+                return
+            self.outcome.logs[pod, container] = data.decode()
+            if data.count(b"\n") >= lines or time.monotonic() > deadline:
+                return
+            await asyncio.sleep(0.1)
 
     async def _kill(self, pod: str, container: str, number: str) -> None:
         status = (
