@@ -218,7 +218,7 @@ class Player:
             await self._wait_gone(name)
 
     async def _read_log(self, pod: str, container: str) -> None:
-        """Read a log; it is a matter of luck whether a container that has just started has said all, so wait a little."""
+        """Read a log; a container that has just started may not have said all yet, so wait a little."""
         recorded = (one for one in self._case.get("logs") or [] if (one["pod"], one["container"]) == (pod, container))
         lines = max((one["text"].count("\n") for one in recorded), default=0)
         deadline = time.monotonic() + 3
