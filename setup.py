@@ -6,6 +6,7 @@ They are generated and never committed. ``pip install`` (also ``-e``) runs this 
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import ClassVar
@@ -47,6 +48,8 @@ class BuildProto(Command):
             f"--python_out={build}",
             f"--pyi_out={build}",
             f"--grpc_python_out={build}",
+            "--include_source_info",
+            f"--descriptor_set_out={build / 'descriptors.bin'}",
             *files,
         ]
         if protoc.main(arguments) != 0:
@@ -55,8 +58,31 @@ class BuildProto(Command):
         for folder in [made, *(path for path in made.rglob("*") if path.is_dir())]:
             (folder / "__init__.py").write_text("")
         (made / "py.typed").write_text("")
+        (made / "descriptions.json").write_text(descriptions((build / "descriptors.bin").read_bytes()))
         shutil.rmtree(TARGET, ignore_errors=True)
         shutil.copytree(made, TARGET)
+
+
+def descriptions(descriptor_set: bytes) -> str:
+    """Return the comments of messages and fields as JSON: by message, the message's own under the empty name.
+
+    The generated modules do not carry them, and `kubectl explain` and OpenAPI want them.
+    """
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    found: dict[str, dict[str, str]] = {}
+    for file in FileDescriptorSet.FromString(descriptor_set).file:
+        if not file.package.startswith("k8s."):
+            continue
+        for location in file.source_code_info.location:
+            text = " ".join(location.leading_comments.split())
+            path = location.path
+            if not text or len(path) not in (2, 4) or path[0] != 4 or (len(path) == 4 and path[2] != 2):
+                continue
+            message = file.message_type[path[1]]
+            name = message.field[path[3]].name if len(path) == 4 else ""
+            found.setdefault(f"{file.package}.{message.name}", {})[name] = text
+    return json.dumps(found, ensure_ascii=False, sort_keys=True)
 
 
 class BuildPy(build_py):

@@ -16,6 +16,8 @@ from controlplane.apiserver.binding import Binder, Binding, read_binding
 from controlplane.apiserver.registry.deletion import STATUS
 from controlplane.apiserver.registry.registry import Registry
 from controlplane.apiserver.request import Answer
+from controlplane.apiserver.reviews import KINDS as REVIEWS
+from controlplane.apiserver.reviews import Reviews
 from wharfinger.api import defaults, errors, kinds
 from wharfinger.api.types import core, meta, policy
 from wharfinger.api.validation import warnings
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from controlplane.apiserver.addresses import Addresses
     from controlplane.apiserver.admission import Admission
     from controlplane.apiserver.auth.authorizer import Authorizers
+    from controlplane.apiserver.auth.tokens import TokenFile
     from controlplane.apiserver.registry.reader import Page, Watching
     from controlplane.apiserver.request import Body, Request
     from controlplane.apiserver.store import Cache, Store
@@ -57,11 +60,13 @@ class Api:
         admission: Admission,
         limits: Limits,
         addresses: Addresses,
+        tokens: TokenFile | None = None,
     ) -> None:
         self.cache = cache
         self.store = store
         self.limits = limits
         self._authorizers = authorizers
+        self._reviews = Reviews(authorizers, tokens)
         self._registries: dict[tuple[str, str, str], Registry] = {}
         for kind in kinds.KINDS:
             if kind.stored and kind.resource:
@@ -83,12 +88,14 @@ class Api:
             return registry.kind
         if (group, version, resource) == ("", "v1", "bindings"):
             return _BINDING
+        if (group, version, resource) in REVIEWS:
+            return REVIEWS[group, version, resource]
         where = f"{group}/{version}" if group else version
         raise errors.NotFoundError(f'the server could not find the requested resource: "{resource}" in {where}')
 
     def served(self) -> list[Kind]:
         """Return every kind that can be addressed."""
-        return [*(registry.kind for registry in self._registries.values()), _BINDING]
+        return [*(registry.kind for registry in self._registries.values()), _BINDING, *REVIEWS.values()]
 
     def registry(self, kind: Kind) -> Registry:
         """Return the registry of a stored kind. Raises MethodNotAllowedError for one that only travels."""
@@ -152,6 +159,9 @@ class Api:
     async def create(self, request: Request, body: Body) -> Answer:
         """Store a new object, or do what creating a subresource means (binding, eviction)."""
         self._check_verb(request, _CREATE)
+        if request.kind in _REVIEWS:
+            self._reviews.authorize(request)
+            return self._reviews.answer(request, bodies.read(body, request.kind, request))
         self.authorize(request)
         bodies.check_size(len(body.data), self.limits.request_bytes)
         if request.subresource or request.kind is _BINDING:
@@ -265,6 +275,7 @@ class Api:
         return await self.registry(request.kind).deleter.delete_collection(request, options, list_options)
 
 
+_REVIEWS = frozenset(REVIEWS.values())
 _DEPRECATED = {kind.message: text for kind in kinds.KINDS if (text := warnings.deprecation(kind.message))}
 _NONE: frozenset[str] = frozenset()
 _READ = frozenset({"status", "scale", "approval", "ephemeralcontainers", "resize"})

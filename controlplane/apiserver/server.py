@@ -27,6 +27,7 @@ from controlplane.apiserver.etcd_service import EtcdService
 from controlplane.apiserver.grpcfront.relays import Peers, Relays
 from controlplane.apiserver.grpcfront.server import Authenticator, GrpcFront
 from controlplane.apiserver.httpfront.server import HttpFront
+from controlplane.apiserver.registry.conversion import CONVERSIONS
 from controlplane.apiserver.registry.resources import cache_resource
 from controlplane.apiserver.store import Cache, Store
 from controlplane.apiserver.store.maintenance import Compactor
@@ -68,6 +69,7 @@ class Server:
             admission=admission,
             limits=Limits(config.max_request_bytes, config.event_ttl),
             addresses=Addresses(self.cache, cidr=config.service_cidr, ports=config.service_ports),
+            tokens=self._tokens,
         )
         self._peers = Peers(ca=config.kubelet_ca or config.client_ca, cert=config.kubelet_cert, key=config.kubelet_key)
         self._authenticator = Authenticator(self._tokens)
@@ -165,6 +167,6 @@ class Server:
 
 
 def _storage_kind(prefix: str) -> kinds.Kind:
-    """Return the kind that is stored below a prefix: of two served ones, the one of the core group."""
+    """Return the kind that is stored below a prefix: of several served ones, the one that needs no conversion."""
     found = [kind for kind in kinds.KINDS if kind.etcd_prefix == prefix]
-    return min(found, key=lambda kind: kind.group)
+    return next(kind for kind in found if (kind.group, kind.version, kind.resource) not in CONVERSIONS)

@@ -26,6 +26,7 @@ from controlplane.controllers.pod_gc import PodGarbageCollector
 from controlplane.controllers.replicaset import ReplicaSetController
 from controlplane.controllers.root_ca import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
+from controlplane.controllers.storage_protection import StorageProtectionController
 from controlplane.controllers.taint_eviction import TaintEvictionController
 from wharfinger.api import errors
 from wharfinger.client import Client, EventRecorder, Fence, LeaderElector
@@ -46,6 +47,7 @@ FACTORIES: tuple[Callable[[Context], Controller], ...] = (
     PodGarbageCollector,
     ServiceAccountController,
     RootCAPublisher,
+    StorageProtectionController,
     GarbageCollector,
 )
 """Every controller; one line each."""

@@ -11,6 +11,7 @@ from controlplane.apiserver.admission.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.priority import Priority
 from controlplane.apiserver.admission.runtime_class import RuntimeClass
 from controlplane.apiserver.admission.service_account import ServiceAccount
+from controlplane.apiserver.admission.storage_protection import StorageProtection
 from controlplane.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def default_admission(cache: Cache, *, not_ready: int = 300, unreachable: int = 
             Priority(cache),
             RuntimeClass(cache),
             DefaultTolerationSeconds(not_ready, unreachable),
+            StorageProtection(),
         ]
     )
 

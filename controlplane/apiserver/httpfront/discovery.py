@@ -10,6 +10,7 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from controlplane.apiserver.registry.conversion import CONVERSIONS
 from wharfinger.api import kinds
 from wharfinger.api.types import meta
 
@@ -57,7 +58,11 @@ def _storage_hash(kind: Kind) -> str:
     """Return the mark of the version that a kind is stored in; empty for kinds that are not stored."""
     if not kind.stored:
         return ""
-    stored = min((item for item in kinds.KINDS if item.etcd_prefix == kind.etcd_prefix), key=lambda item: item.group)
+    stored = next(
+        item
+        for item in kinds.KINDS
+        if item.etcd_prefix == kind.etcd_prefix and (item.group, item.version, item.resource) not in CONVERSIONS
+    )
     text = f"{stored.group}/{stored.version}/{stored.kind}"
     return b64encode(sha256(text.encode()).digest()[:8]).decode()
 

@@ -23,6 +23,7 @@ from controlplane.apiserver import metrics, version
 from controlplane.apiserver.auth import certificates
 from controlplane.apiserver.httpfront import calls, health, media, render, routing, streaming
 from controlplane.apiserver.httpfront.calls import Incoming, Reply, Stream, method_not_allowed, status_reply
+from controlplane.apiserver.httpfront.connection import Server
 from controlplane.apiserver.httpfront.discovery import Discovery
 from controlplane.apiserver.httpfront.documents import Documents
 from controlplane.apiserver.request import JSON, PROTOBUF, User
@@ -75,7 +76,7 @@ class HttpFront:
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises OSError when the address is taken."""
-        server = web.Server(self._handle, access_log=None, keepalive_timeout=_KEEP_ALIVE)
+        server = Server(self._handle, access_log=None, keepalive_timeout=_KEEP_ALIVE)
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         context = self._tls.ssl_context()
@@ -119,7 +120,7 @@ class HttpFront:
             reply = status_reply(error, accept)
         except (ConnectionError, asyncio.CancelledError):
             raise
-        except Exception as error:  # noqa: BLE001  (logged, and the client is told that it was us)
+        except Exception as error:
             log.error("a request failed unexpectedly", exc_info=error, extra={"call": f"{http.method} {http.path}"})
             failure = errors.InternalError(
                 f"an error on the server ({type(error).__name__}) has prevented the request from succeeding"

@@ -31,7 +31,7 @@ class Registry:
         addresses: Addresses | None = None,
     ) -> None:
         self.kind = kind
-        self.resource = StoredResource(kind, CONVERSIONS.get((kind.group, kind.resource)))
+        self.resource = StoredResource(kind, CONVERSIONS.get((kind.group, kind.version, kind.resource)))
         self.strategy = self.resource.strategy
         self.reader = Reader(self.resource, cache)
         self.writer = Writer(self.resource, store, cache, admission, ttl=ttl, addresses=addresses)

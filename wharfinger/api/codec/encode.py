@@ -176,7 +176,11 @@ class _Family:
         if field.message is None:
             return "b64({})" if field.scalar == "bytes" else "{}"
         name = f"e_{field.number}"
-        names[name] = self.of(field.message)
+        encode = names[name] = self.of(field.message)
+        kind = info_of(field.message)
+        if kind.kind and field.repeated and field.name != "items":
+            # Objects within objects say what they are (claim templates of StatefulSets); those of a list do not.
+            names[name] = lambda message: {"kind": kind.kind, "apiVersion": kind.api_version, **encode(message)}
         return name + "({})"
 
 
