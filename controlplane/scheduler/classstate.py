@@ -11,7 +11,7 @@ column is scaled again only when the bounds have moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,11 +45,14 @@ class ClassState:
         self.refusal: Refusal | None = None
         """Set when a plugin refuses the pods as such, whatever the node."""
         self.filters: list[FilterColumn] = []
+        self._stamped: list[tuple[int, FilterColumn]] = []
         self.scores: list[ScoreColumn] = []
         self.feasible: Bools = np.zeros(0, np.bool_)
         self.feasible_count = 0
         self.total: Ints = np.zeros(0, np.int64)
         self.position = -1
+        self._basis: Hashable = None
+        self._basis_stamp = -1
         """Up to where in the table's journal this is current."""
         self.history = History(kinds)
         self._layout = -1
@@ -57,8 +60,10 @@ class ClassState:
     def sync(self) -> None:
         """Take in what has changed in the table."""
         table = self.table
-        if self.position == table.position and self._layout == table.layout:
+        if self.position == table.position and self._layout == table.layout and self._basis_stamp == table.basis:
             return
+        if self._basis_stamp != table.basis and self._basis_moved():
+            self._layout = -1
         changes = table.changes_since(self.position) if self._layout == table.layout else None
         if changes is None or len(changes[0]) > max(_FEW, table.size // _REBUILD_SHARE):
             self._build()
@@ -66,10 +71,17 @@ class ClassState:
             self._update(*changes)
         self.position = table.position
 
+    def _basis_moved(self) -> bool:
+        self._basis_stamp = self.table.basis
+        basis = tuple(plugin.basis(self.pod, self.table) for plugin in self.profile.grounded)
+        moved, self._basis = basis != self._basis, basis
+        return moved
+
     # -- everything
 
     def _build(self) -> None:
         table = self.table
+        self._basis_moved()
         self.refusal = None
         filters: list[Filter] = []
         for plugin in self.profile.filters:
@@ -87,11 +99,12 @@ class ClassState:
         alive = table.alive
         feasible = np.zeros_like(alive) if self.refusal else alive.copy()
         self.filters = [FilterColumn(entry, alive) for entry in filters]
+        self._stamped = [(index, column) for index, column in enumerate(self.filters) if column.filter.stamped]
         for column in self.filters:
             feasible &= column.codes == 0
         self.feasible = feasible
         self.feasible_count = int(np.count_nonzero(feasible))
-        self.scores = [ScoreColumn(score, weight, alive) for score, weight in scores]
+        self.scores = [ScoreColumn(score, weight, alive, feasible) for score, weight in scores]
         self._scale_all()
         self.history.restart(table.position)
 
@@ -110,9 +123,15 @@ class ClassState:
         rows: Rows = slice(changed[0], changed[0] + 1) if len(changed) == 1 else np.array(changed, np.intp)
         delta = Delta(self.table.position, rows)
         feasible = self._filter_rows(rows, aspects, delta)
-        check = self._take_feasible(rows, feasible)
-        rescale = False
+        if self._stamped and self._follow_stamps(delta):
+            check = rescale = True
+            feasible = self.feasible[rows]
+        else:
+            check = self._take_feasible(rows, feasible)
+            rescale = False
         for index, scored in enumerate(self.scores):
+            if scored.score.focused:
+                scored.score.focus(self.feasible)
             stale = bool(aspects & (scored.score.reads | Aspect.EXISTENCE))
             rescale |= scored.update(index, rows, alive=self.table.alive, stale=stale, delta=delta)
         self.history.add(delta)
@@ -129,13 +148,31 @@ class ClassState:
         if aspects & Aspect.EXISTENCE:
             delta.alive = alive.copy()
         for index, column in enumerate(self.filters):
-            if aspects & (column.filter.reads | Aspect.EXISTENCE):
+            if not column.filter.stamped and aspects & (column.filter.reads | Aspect.EXISTENCE):
                 codes = column.update(rows, alive)
                 delta.codes.append((index, codes))
             else:
                 codes = column.codes[rows]
             feasible = feasible & (codes == 0)
         return np.zeros_like(feasible) if self.refusal else feasible
+
+    def _follow_stamps(self, delta: Delta) -> bool:
+        """Compute filters again whose verdicts depend on several nodes at once; returns whether any did change."""
+        alive = self.table.alive
+        changed = False
+        for index, column in self._stamped:
+            if column.stamp != column.filter.stamp():
+                changed = True
+                differ = column.compute(alive)
+                delta.spread.append((index, differ, column.codes[differ]))
+        if not changed:
+            return False
+        feasible = np.zeros_like(alive) if self.refusal else alive.copy()
+        for column in self.filters:
+            feasible &= column.codes == 0
+        self.feasible = feasible
+        self.feasible_count = int(np.count_nonzero(feasible))
+        return True
 
     def _take_feasible(self, rows: Rows, feasible: Bools) -> bool:
         """Take over which of the rows are feasible; returns whether that may move the bounds of a score."""
@@ -149,6 +186,26 @@ class ClassState:
         return any(scored.bounds is not None and (crossed or not scored.uniform) for scored in self.scores)
 
     # -- reading
+
+    def narrowed(self, feasible: Bools) -> Ints:
+        """Return the totals if only some of the feasible nodes were."""
+        total = np.zeros(self.table.size, np.int64)
+        for scored in self.scores:
+            total += scored.weight * scored.seen_with(feasible)[1]
+            if scored.score.focused:
+                scored.score.focus(self.feasible)
+        return np.where(feasible, total, INFEASIBLE)
+
+    def first_refusal(self, row: int) -> Refusal | None:
+        """Return the refusal of the first filter that refuses a row *now*, nothing kept being asked."""
+        if self.refusal is not None:
+            return self.refusal
+        here = slice(row, row + 1)
+        for column in self.filters:
+            code = int(column.filter.codes(here)[0])
+            if code:
+                return column.filter.refusal(code)
+        return None
 
     def best(self) -> Ints:
         """Return the rows with the highest total; empty when no node is feasible."""

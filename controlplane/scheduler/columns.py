@@ -41,12 +41,22 @@ def kept(array: NDArray[T]) -> NDArray[T]:
 class FilterColumn:
     """One filter and its codes."""
 
-    __slots__ = ("codes", "filter")
+    __slots__ = ("codes", "filter", "stamp")
 
     def __init__(self, filter_: Filter, alive: Bools) -> None:
         self.filter = filter_
-        codes = np.where(alive, filter_.codes(slice(None)), np.int32(0))
-        self.codes: NDArray[np.int32] = codes if codes.any() else repeated(np.int32(0), len(alive))
+        self.codes: NDArray[np.int32] = repeated(np.int32(0), len(alive))
+        self.stamp: int
+        self.compute(alive)
+
+    def compute(self, alive: Bools) -> NDArray[np.intp]:
+        """Compute all rows; returns those that have changed."""
+        codes = np.where(alive, self.filter.codes(slice(None)), np.int32(0))
+        self.stamp = self.filter.stamp()
+        differ = np.flatnonzero(codes != self.codes)
+        if len(differ):
+            self.codes = codes if codes.any() else repeated(np.int32(0), len(alive))
+        return differ
 
     def update(self, rows: Rows, alive: Bools) -> NDArray[np.int32]:
         """Compute the rows again; `alive` is of these rows."""
@@ -62,7 +72,7 @@ class ScoreColumn:
 
     __slots__ = ("bounds", "raw", "scaled", "score", "stamp", "uniform", "weight")
 
-    def __init__(self, score: Score, weight: int, alive: Bools) -> None:
+    def __init__(self, score: Score, weight: int, alive: Bools, feasible: Bools) -> None:
         self.score = score
         self.weight = weight
         self.bounds: Hashable = None
@@ -71,12 +81,23 @@ class ScoreColumn:
         self.stamp: int
         self.uniform: bool
         """All nodes have the same raw score, so that bounds do not depend on which of them are feasible."""
+        if score.focused:
+            score.focus(feasible)
         self.compute(alive)
+
+    def seen_with(self, feasible: Bools) -> tuple[Ints, Ints]:
+        """Return raw and normalised scores if just these nodes were feasible; focused scores stay focused on them."""
+        raw = self.raw
+        if self.score.focused:
+            self.score.focus(feasible)
+            raw = self.score.raw(slice(None))
+        bounds = self.score.bounds(raw[feasible])
+        return raw, raw if bounds is None else self.score.scale(raw, bounds)
 
     def compute(self, alive: Bools) -> None:
         """Compute all rows."""
-        self.stamp = self.score.stamp()
         raw = self.score.raw(slice(None))
+        self.stamp = self.score.stamp()
         counted = raw[alive]
         self.uniform = len(counted) > 0 and bool((counted == counted[0]).all())
         self.raw = self.scaled = repeated(counted[0], len(alive)) if self.uniform else raw
@@ -101,10 +122,15 @@ class ScoreColumn:
         `alive` is of all rows; `stale` says whether the score reads what changed in `rows`.
         """
         if self.stamp != self.score.stamp():
-            before = self.raw
+            before, scaled, uniform = self.raw, self.scaled, self.uniform
             self.compute(alive)
-            delta.whole.append((index, self.raw.copy() if self.raw.flags.writeable else self.raw))
-            return not np.array_equal(before, self.raw)
+            differ = np.flatnonzero(before != self.raw)
+            if not len(differ) and uniform == self.uniform:
+                self.raw, self.scaled = before, scaled
+                return False
+            if len(differ):
+                delta.whole.append((index, differ, self.raw[differ]))
+            return True
         if not stale:
             return False
         raw = self.score.raw(rows)

@@ -79,7 +79,7 @@ class Engine:
             position=state.position,
             state=weakref.ref(state),
         )
-        self.table.place(pod.key, name, pod.cls.usage)
+        self.table.place(pod.key, name, pod.cls.usage, pod.cls.peer, priority=pod.priority)
         return placement
 
     def waits_for(self, pod: PodInfo) -> int | None:

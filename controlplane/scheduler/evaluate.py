@@ -20,12 +20,12 @@ import numpy as np
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.framework import Code, Refusal
 from controlplane.scheduler.nodetable import NodeTable
-from controlplane.scheduler.observed import ObservedNode
+from controlplane.scheduler.observed import ObservedNode, is_leaving, started
 from controlplane.scheduler.plugins import REGISTRY
 from controlplane.scheduler.podinfo import TERMINAL, PodTable
 from controlplane.scheduler.profile import DEFAULT_PLUGINS, Enabled, Profile
-from wharfinger.api import codec, quantity
-from wharfinger.api.types import core
+from wharfinger.api import codec, labels, quantity
+from wharfinger.api.types import core, meta
 
 _WITHOUT_EFFECT = frozenset(
     {
@@ -78,6 +78,40 @@ def _pod(data: Mapping[str, Any]) -> core.Pod:
     return pod
 
 
+def place(table: NodeTable, pods: PodTable, pod: core.Pod) -> None:
+    """Count a pod on its node."""
+    metadata = pod.metadata
+    table.place(
+        f"{metadata.namespace}/{metadata.name}",
+        pod.spec.nodeName,
+        pods.usage(pod),
+        pods.peer(pod),
+        priority=pod.spec.priority,
+        started=started(pod),
+        leaving=is_leaving(pod),
+    )
+
+
+def take_surroundings(table: NodeTable, case: Mapping[str, Any]) -> None:
+    """Take in the namespaces and workloads of a case."""
+    for data in case.get("namespaces") or []:
+        table.set_namespace(data["metadata"]["name"], dict(data["metadata"].get("labels") or {}))
+    for data in case.get("services") or []:
+        metadata = data["metadata"]
+        table.workloads.set_service(metadata["namespace"], metadata["name"], data["spec"].get("selector"))
+    for data in case.get("replicationControllers") or []:
+        metadata = data["metadata"]
+        selector = labels.from_map(data["spec"].get("selector") or {})
+        table.workloads.set_owner("ReplicationController", metadata["namespace"], metadata["name"], selector)
+    for field, kind in (("replicaSets", "ReplicaSet"), ("statefulSets", "StatefulSet")):
+        for data in case.get(field) or []:
+            metadata = data["metadata"]
+            message = codec.from_json(data["spec"].get("selector") or {}, meta.LabelSelector).message
+            selector = labels.from_label_selector(message)
+            table.workloads.set_owner(kind, metadata["namespace"], metadata["name"], selector)
+    table.basis += 1
+
+
 class Outcome:
     """What this engine makes of a case."""
 
@@ -85,12 +119,13 @@ class Outcome:
         self.profile = profile_of(case.get("config"))
         self.table = NodeTable()
         pods = PodTable(self.profile.plugins)
+        take_surroundings(self.table, case)
         for node in case["nodes"]:
             self.table.set_node(ObservedNode.of(codec.from_json(node, core.Node).message))
         for data in case["pods"]:
             pod = _pod(data)
             if pod.spec.nodeName and pod.status.phase not in TERMINAL:
-                self.table.place(f"{pod.metadata.namespace}/{pod.metadata.name}", pod.spec.nodeName, pods.usage(pod))
+                place(self.table, pods, pod)
         self.info = pods.info(_pod(case["pod"]))
         self.state = ClassState(self.profile, self.info.cls, self.table)
         self.state.sync()
@@ -232,7 +267,7 @@ def _compare_scores(expect: Mapping[str, Any], outcome: Outcome) -> list[str]:
             if any(recorded["raw"].values()) or any(recorded["normalized"].values()):
                 problems.append(f"{plugin}: no scores, recorded {recorded}")
             continue
-        for field, values in (("raw", scored.raw), ("normalized", scored.scaled)):
+        for field, values in (("raw", scored.score.published(scored.raw)), ("normalized", scored.scaled)):
             found = {node: int(values[rows[node]]) for node in recorded[field]}
             if found != recorded[field]:
                 wrong = {

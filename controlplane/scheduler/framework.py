@@ -52,6 +52,8 @@ class Aspect:
     IMAGES: Final = 16
     EXISTENCE: Final = 32
     """The node came or went: always computed again."""
+    PEERS: Final = 64
+    """Which pods are where."""
 
 
 class Code(Enum):
@@ -92,6 +94,12 @@ class Filter(ABC):
     reads: int
     only: frozenset[str] | None = None
     """If not None: names of the only nodes that can pass, known beforehand."""
+    stamped: bool = False
+    """Whether a change of one node may change the verdict of others; then only :meth:`stamp` says what is new."""
+
+    def stamp(self) -> int:
+        """Return a number that changes when the codes of *any* rows may have; for filters that are `stamped`."""
+        return 0
 
     @abstractmethod
     def codes(self, rows: Rows) -> NDArray[np.int32]:
@@ -120,6 +128,13 @@ class Score(ABC):
     plugin: str
     reads: int
 
+    focused: bool = False
+    """Whether raw scores depend on which nodes are feasible; then :meth:`focus` is called before any other method."""
+
+    def focus(self, feasible: Bools) -> None:
+        """Take note of which nodes are feasible."""
+        return
+
     def stamp(self) -> int:
         """Return a number that changes when the scores of *all* rows may have, for scores that compare nodes."""
         return 0
@@ -127,6 +142,10 @@ class Score(ABC):
     @abstractmethod
     def raw(self, rows: Rows) -> Ints:
         """Return the raw score of each row."""
+
+    def published(self, raw: Ints) -> Ints:
+        """Return raw scores as people see them, without marks of the score's own."""
+        return raw
 
     def bounds(self, raw: Ints) -> Hashable:
         """Return what normalising needs to know of the raw scores of the feasible nodes; None: raw is 0 to 100."""
@@ -166,6 +185,13 @@ class Plugin:
 
     def class_key(self, pod: core.Pod) -> Hashable:
         """Return what, beyond the usual fields, makes pods differ for this plugin."""
+        return None
+
+    def basis(self, pod: PodClass, table: NodeTable) -> Hashable:
+        """Return what, beyond the nodes, a preparation rests on; when it has changed, all is prepared again.
+
+        Asked when other pods with terms, workloads or namespaces have come (``table.basis`` has moved).
+        """
         return None
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 KEPT = 16_384
 """Updates that are kept, over all kinds of pods together."""
+CELLS = 2_000_000
+"""Numbers that are kept, over all kinds of pods together: one placement may change the scores of all nodes."""
 LEAST = 64
 """Updates that each kind may keep in any case."""
 
@@ -29,7 +31,7 @@ LEAST = 64
 class Delta:
     """One update: the rows, and what was computed again for them."""
 
-    __slots__ = ("alive", "codes", "position", "raw", "rows", "whole")
+    __slots__ = ("alive", "codes", "position", "raw", "rows", "spread", "whole")
 
     def __init__(self, position: int, rows: Rows) -> None:
         self.position = position
@@ -41,8 +43,15 @@ class Delta:
         """Index of a filter, its codes for the rows."""
         self.raw: list[tuple[int, Ints]] = []
         """Index of a score, its raw scores for the rows."""
-        self.whole: list[tuple[int, Ints]] = []
-        """Index of a score, a copy of its raw scores for all rows."""
+        self.spread: list[tuple[int, NDArray[np.intp], NDArray[np.int32]]] = []
+        """Index of a filter, rows anywhere, their codes."""
+        self.whole: list[tuple[int, NDArray[np.intp], Ints]] = []
+        """Index of a score, rows anywhere, their raw scores."""
+
+    @property
+    def cells(self) -> int:
+        """About how many numbers are kept beyond the usual few."""
+        return sum(len(rows) for _, rows, _ in self.spread) + sum(len(rows) for _, rows, _ in self.whole)
 
 
 class Picture:
@@ -67,8 +76,12 @@ class Picture:
             if self.codes[index].flags.writeable or codes.any():
                 self.codes[index] = writable(self.codes[index])
                 self.codes[index][delta.rows] = codes
-        for index, raw in delta.whole:
-            self.raw[index] = raw.copy() if raw.flags.writeable else raw
+        for index, rows, codes in delta.spread:
+            self.codes[index] = writable(self.codes[index])
+            self.codes[index][rows] = codes
+        for index, rows, raw in delta.whole:
+            self.raw[index] = writable(self.raw[index])
+            self.raw[index][rows] = raw
         for index, raw in delta.raw:
             if self.raw[index].flags.writeable or (raw != self.raw[index][:1]).any():
                 self.raw[index] = writable(self.raw[index])
@@ -88,10 +101,12 @@ class History:
         self._start: Picture | None = None
         self._position = 0
         self._deltas: deque[Delta] = deque()
+        self._cells = 0
 
     def restart(self, position: int) -> None:
         """Begin anew at a position: everything was computed again."""
         self._deltas.clear()
+        self._cells = 0
         self._start = None  # taken with the first update, so that kinds seen once cost nothing
         self._position = position
 
@@ -103,12 +118,23 @@ class History:
     def add(self, delta: Delta) -> None:
         """Note an update that has just been made."""
         self._deltas.append(delta)
-        allowed = max(LEAST, KEPT // self._kinds())
-        if len(self._deltas) >= 2 * allowed and self._start is not None:
+        if delta.spread or delta.whole:
+            self._cells += delta.cells
+        kinds = self._kinds()
+        allowed = max(LEAST, KEPT // kinds)
+        if self._start is None:
+            return
+        if len(self._deltas) >= 2 * allowed:
             while len(self._deltas) > allowed:
-                oldest = self._deltas.popleft()
-                self._start.apply(oldest)
-                self._position = oldest.position
+                self._drop_oldest(self._start)
+        while self._cells > CELLS // kinds and len(self._deltas) > 1:
+            self._drop_oldest(self._start)
+
+    def _drop_oldest(self, start: Picture) -> None:
+        oldest = self._deltas.popleft()
+        start.apply(oldest)
+        self._position = oldest.position
+        self._cells -= oldest.cells
 
     def at(self, position: int, state: ClassState) -> Picture | None:
         """Return the arrays as they were at a position of the journal; None when that is too long ago."""

@@ -25,6 +25,7 @@ from controlplane.scheduler.podinfo import PodClass
 from controlplane.scheduler.profile import Profile
 from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
 from controlplane.scheduler.reporter import Reporter
+from controlplane.scheduler.surroundings import Surroundings
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import Client, Informer, object_key
@@ -60,6 +61,7 @@ class Leadership:
         # The informers hold observed facts in place of messages; see observed.py.
         self.nodes: Informer[Any] = Informer(client.resource(core.Node), transform=self._observe_node)
         self.pods: Informer[Any] = Informer(client.resource(core.Pod), transform=self._observe_pod)
+        self._surroundings = Surroundings(client, self.engine.table, self._note)
         self._schedulers = frozenset(self.engine.profiles)
         self.bound: OrderedDict[str, Remembered] = OrderedDict()
         self._binder = Binder(client, bound=self._on_bound, failed=self._on_failed)
@@ -87,6 +89,7 @@ class Leadership:
         )
         self._reporter.start()
         try:
+            await self._surroundings.start()
             await self.nodes.start()
             await self.pods.start()
             await self.nodes.wait_synced()
@@ -99,6 +102,7 @@ class Leadership:
             await self._binder.close()
             await self.pods.stop()
             await self.nodes.stop()
+            await self._surroundings.stop()
             await self._reporter.close()
 
     async def read_pod(self, namespace: str, name: str) -> core.Pod:
@@ -187,6 +191,7 @@ class Leadership:
         pod.last = decision
         if isinstance(decision, Placement):
             self._binder.submit(pod, decision)
+            self._changed |= Aspect.PEERS
             return
         self.queue.park(pod, decision, time.monotonic(), reads=self.engine.waits_for(pod.info) or 0)
         self._reporter.failed(pod.info, decision.message)
@@ -212,7 +217,7 @@ class Leadership:
         if self.queue.get(info.key) is not pod:
             return  # deleted, or bound by somebody else, and the watch was faster than the answer
         self.engine.forget(info)
-        self._note(Aspect.USAGE)
+        self._note(Aspect.USAGE | Aspect.PEERS)
         if isinstance(error, errors.NotFoundError):
             self.queue.remove(info.key)
             return
@@ -260,7 +265,8 @@ class Leadership:
 
     def remove_node(self, name: str) -> None:
         """Forget a node."""
-        self.engine.table.remove_node(name)
+        if self.engine.table.remove_node(name):
+            self._note(Aspect.LABELS | Aspect.PEERS)  # a domain may be gone, and with it the emptiest
 
     def set_pod(self, pod: ObservedPod) -> None:
         """Take in a pod, new or changed."""
@@ -278,8 +284,11 @@ class Leadership:
         assert pod.usage is not None
         table = self.engine.table
         before = table.placed.get(pod.key)
-        if table.place(pod.key, pod.node, pod.usage) and before is not None:
-            self._note(Aspect.USAGE)  # it was assumed elsewhere, or has shrunk
+        changed = table.place(
+            pod.key, pod.node, pod.usage, pod.peer, priority=pod.priority, started=pod.started, leaving=pod.leaving
+        )
+        if changed:  # if it had been there: it was assumed elsewhere, or has shrunk, or has other labels
+            self._note(Aspect.PEERS if before is None else Aspect.USAGE | Aspect.PEERS)
         waiting = self.queue.get(pod.key)
         if waiting is None:
             return
@@ -292,4 +301,4 @@ class Leadership:
         self.queue.remove(key)
         self.bound.pop(key, None)
         if self.engine.table.remove(key) is not None:
-            self._note(Aspect.USAGE)
+            self._note(Aspect.USAGE | Aspect.PEERS)

@@ -15,20 +15,24 @@ Pods are counted even when their node is not known (yet): the sums are there whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.scheduler.framework import Aspect, Bools, Ints, Rows
 from controlplane.scheduler.observed import ObservedNode, Taint
+from controlplane.scheduler.peers import Peer, PeerTable
 from controlplane.scheduler.podinfo import HostPort, Usage
+from controlplane.scheduler.workloads import Workloads
 
 CPU, MEMORY, PODS, STORAGE = range(4)
 """Rows of the resource arrays that always exist; pods is counted like a resource of which each pod needs one."""
 _FIXED = ("cpu", "memory", "pods", "ephemeral-storage")
 
 _JOURNAL = 8192
+_PLACED = Aspect.USAGE | Aspect.PEERS
 _SMALLEST = 16
 
 
@@ -81,6 +85,24 @@ class Image:
         self.rows: set[int] = set()
 
 
+class Resident:
+    """A pod that counts on a node."""
+
+    __slots__ = ("leaving", "node", "peer", "priority", "started", "usage")
+
+    def __init__(
+        self, node: str, usage: Usage, peer: Peer, *, priority: int = 0, started: float = 0.0, leaving: bool = False
+    ) -> None:
+        self.node = node
+        self.usage = usage
+        self.peer = peer
+        self.priority = priority
+        self.started = started
+        """Unix seconds; 0 when it has not started."""
+        self.leaving = leaving
+        """Whether it is being deleted to make room for a more important pod."""
+
+
 class NodeTable:
     """The columns and the journal of their changes."""
 
@@ -114,13 +136,24 @@ class NodeTable:
         """How many changes there have been."""
         self.ports: dict[tuple[str, int], dict[int, dict[str, int]]] = {}
         """(Protocol, port) -> row -> address -> how many pods claim it; the empty address means all."""
-        self.placed: dict[str, tuple[str, Usage]] = {}
-        """Key of a pod -> its node and what it takes there."""
+        self.placed: dict[str, Resident] = {}
+        """Key of a pod -> where it counts, and as what."""
+        self.geography = 0
+        """Changes when nodes come or go, or their labels or taints change."""
+        self.basis = 0
+        """Changes when something comes on which a preparation may rest (see Plugin.basis)."""
+        self.namespaces: dict[str, dict[str, str]] = {}
+        """Name of a namespace -> its labels."""
+        self.peers = PeerTable(self)
+        self.workloads = Workloads()
+        self.nobody = Peer()
+        """What pods count as of which nothing is said."""
+        self._quiet = False
         self.touched: Ints = np.zeros(size, np.int64)
         """Position of the latest change of each row."""
         self.born: Ints = np.zeros(size, np.int64)
         """Position at which each row was given to its present node."""
-        self._by_node: dict[str, dict[str, Usage]] = {}
+        self._by_node: dict[str, dict[str, Resident]] = {}
         self._changed_rows: list[int] = []
         self._changed_aspects: list[int] = []
         self._free: list[int] = list(range(size - 1, -1, -1))
@@ -136,7 +169,7 @@ class NodeTable:
         """How many rows the columns have, free ones included."""
         return len(self.names)
 
-    def pods_on(self, node: str) -> dict[str, Usage]:
+    def pods_on(self, node: str) -> dict[str, Resident]:
         """Return the pods placed on a node (known or not) by key."""
         return self._by_node.get(node, {})
 
@@ -163,6 +196,8 @@ class NodeTable:
             self._note_images(row, node)
             changed |= Aspect.IMAGES
         if changed:
+            if changed & (Aspect.LABELS | Aspect.TAINTS | Aspect.EXISTENCE):
+                self.geography += 1
             self._note(row, changed)
         return changed
 
@@ -173,7 +208,9 @@ class NodeTable:
             return False
         self._forget_images(row, self.nodes[row])
         self.images_stamp += 1
-        self._claim_ports(row, self.pods_on(name).values(), -1)
+        self._claim_ports(row, (resident.usage for resident in self.pods_on(name).values()), -1)
+        self.peers.row_removed(row)
+        self.geography += 1
         self.names[row] = None
         self.nodes[row] = None
         self.alive[row] = False
@@ -198,9 +235,11 @@ class NodeTable:
         self.born[row] = self.position + 1
         self.images_stamp += 1
         placed = self.pods_on(name)
-        for usage in placed.values():
-            self._count(row, usage, 1)
-        self._claim_ports(row, placed.values(), 1)
+        self.geography += 1
+        for resident in placed.values():
+            self._count(row, resident.usage, 1)
+        self._claim_ports(row, (resident.usage for resident in placed.values()), 1)
+        self.peers.row_added(row, (resident.peer for resident in placed.values()))
         return row
 
     def _grow(self) -> None:
@@ -218,6 +257,7 @@ class NodeTable:
         self.born = np.concatenate((self.born, np.zeros(more, np.int64)))
         for column in self._labels.values():
             column.ids = np.concatenate((column.ids, np.zeros(more, np.int32)))
+        self.peers.grown(more)
         self._free = list(range(old + more - 1, old - 1, -1))
         self.layout += 1
 
@@ -283,40 +323,80 @@ class NodeTable:
 
     # -- changes of pods -------------------------------------------------------------------------------------------
 
-    def place(self, key: str, node: str, usage: Usage) -> bool:
+    def place(
+        self, key: str, node: str, usage: Usage, peer: Peer | None = None, *, priority: int = 0, started: float = 0.0,
+        leaving: bool = False,
+    ) -> bool:  # fmt: skip
         """Count a pod on a node, moving it there if it was elsewhere; returns whether anything changed."""
+        peer = peer or self.nobody
         before = self.placed.get(key)
         if before is not None:
-            if before[0] == node and (before[1] is usage or before[1].key == usage.key):
+            if (
+                before.node == node
+                and (before.usage is usage or before.usage.key == usage.key)
+                and (before.peer is peer or before.peer.key == peer.key)
+            ):
+                before.priority, before.started, before.leaving = priority, started, leaving
                 return False
             self.remove(key)
-        self.placed[key] = (node, usage)
-        self._by_node.setdefault(node, {})[key] = usage
+        self.put(key, Resident(node, usage, peer, priority=priority, started=started, leaving=leaving))
+        return True
+
+    def put(self, key: str, resident: Resident) -> None:
+        """Count a pod that is not counted yet."""
+        node, usage = resident.node, resident.usage
+        self.placed[key] = resident
+        self._by_node.setdefault(node, {})[key] = resident
         row = self.rows.get(node)
+        self.peers.count(resident.peer, node, row, 1)
         if row is not None:
             self._count(row, usage, 1)
             if usage.ports:
                 self._claim_ports(row, (usage,), 1)
-            self._note(row, Aspect.USAGE)
-        return True
+            self._note(row, _PLACED)
 
     def remove(self, key: str) -> str | None:
         """No longer count a pod; returns the node that it was on."""
         before = self.placed.pop(key, None)
         if before is None:
             return None
-        node, usage = before
+        node, usage = before.node, before.usage
         others = self._by_node[node]
         del others[key]
         if not others:
             del self._by_node[node]
         row = self.rows.get(node)
+        self.peers.count(before.peer, node, row, -1)
         if row is not None:
             self._count(row, usage, -1)
             if usage.ports:
                 self._claim_ports(row, (usage,), -1)
-            self._note(row, Aspect.USAGE)
+            self._note(row, _PLACED)
         return node
+
+    @contextmanager
+    def supposing(self) -> Iterator[Supposition]:
+        """Suppose that pods were or were not there; when the block ends, all is as before, and nothing was noted."""
+        supposition = Supposition(self)
+        self._quiet = True
+        try:
+            yield supposition
+        finally:
+            supposition.undo()
+            self._quiet = False
+
+    def set_namespace(self, name: str, labels: dict[str, str] | None) -> None:
+        """Take in a namespace's labels; None when it is gone."""
+        if self.namespaces.get(name) == labels:
+            return
+        known = name in self.namespaces
+        if labels is None:
+            self.namespaces.pop(name, None)
+        else:
+            self.namespaces[name] = labels
+        if known or self.peers.in_namespace(name):
+            self.peers.weigh_anew()
+        self.basis += 1
 
     def vector(self, usage: Usage) -> Ints:
         """Return the amounts of a usage as a column for `requested`, one pod included."""
@@ -364,6 +444,8 @@ class NodeTable:
     # -- journal ---------------------------------------------------------------------------------------------------
 
     def _note(self, row: int, aspects: int) -> None:
+        if self._quiet:
+            return
         self._changed_rows.append(row)
         self._changed_aspects.append(aspects)
         self.position += 1
@@ -385,3 +467,31 @@ class NodeTable:
         for changed in set(self._changed_aspects[begin:]):
             aspects |= changed
         return self._changed_rows[begin:], aspects
+
+
+class Supposition:
+    """Changes of a node table that are taken back."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._changed: dict[str, Resident | None] = {}
+
+    def without(self, key: str) -> None:
+        """Suppose that a pod was not there."""
+        before = self._table.placed.get(key)
+        self._changed.setdefault(key, before)
+        self._table.remove(key)
+
+    def having(self, key: str, resident: Resident) -> None:
+        """Suppose that a pod was there."""
+        self._changed.setdefault(key, self._table.placed.get(key))
+        self._table.remove(key)
+        self._table.put(key, resident)
+
+    def undo(self) -> None:
+        """Take all back."""
+        for key, before in self._changed.items():
+            self._table.remove(key)
+            if before is not None:
+                self._table.put(key, before)
+        self._changed.clear()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Literal
 
+from controlplane.scheduler.peers import Peer
 from controlplane.scheduler.podinfo import TERMINAL, PodInfo, PodTable, Usage
 from wharfinger.api import pods
 from wharfinger.api.types import core
@@ -83,6 +84,13 @@ class ObservedPod:
     node: str = ""
     usage: Usage | None = None
     """Of placed pods."""
+    peer: Peer | None = None
+    """Of placed pods."""
+    priority: int = 0
+    started: float = 0.0
+    """Unix seconds."""
+    leaving: bool = False
+    """Whether it makes room for a more important pod."""
     info: PodInfo | None = None
     """Of pending pods."""
 
@@ -90,6 +98,22 @@ class ObservedPod:
     def metadata(self) -> ObservedPod:
         """Stand in for the message in the informer."""
         return self
+
+
+def started(pod: core.Pod) -> float:
+    """Return when the node took the pod up, in Unix seconds; 0 when it has not yet."""
+    time = pod.status.startTime
+    return float(time.seconds + time.nanos / 1e9)
+
+
+def is_leaving(pod: core.Pod) -> bool:
+    """Whether a pod is being deleted to make room for a more important one."""
+    return pod.metadata.HasField("deletionTimestamp") and any(
+        condition.type == "DisruptionTarget"
+        and condition.status == "True"
+        and condition.reason == "PreemptionByScheduler"
+        for condition in pod.status.conditions
+    )
 
 
 def observe_pod(pod: core.Pod, table: PodTable, *, schedulers: frozenset[str]) -> ObservedPod:
@@ -108,6 +132,8 @@ def observe_pod(pod: core.Pod, table: PodTable, *, schedulers: frozenset[str]) -
         observed.state = "over"
     elif spec.nodeName:
         observed.state, observed.node, observed.usage = "placed", intern(spec.nodeName), table.usage(pod)
+        observed.peer, observed.priority, observed.leaving = table.peer(pod), spec.priority, is_leaving(pod)
+        observed.started = started(pod)
     elif spec.schedulerName in schedulers and not metadata.HasField("deletionTimestamp"):
         observed.state, observed.info = "pending", table.info(pod)
     return observed

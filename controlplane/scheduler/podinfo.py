@@ -21,6 +21,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from controlplane.scheduler import requests
 from controlplane.scheduler.framework import Plugin
+from controlplane.scheduler.peers import INSTANCE_LABELS, Peer, Terms, terms_of
 from wharfinger.api.types import core
 
 T = TypeVar("T")
@@ -63,10 +64,12 @@ class Usage:
 class PodClass:
     """All pending pods that are alike for scheduling."""
 
-    __slots__ = ("exemplar", "images", "key", "scored", "usage")
+    __slots__ = ("__weakref__", "exemplar", "images", "key", "peer", "scored", "usage")
 
-    def __init__(self, key: Hashable, pod: core.Pod, usage: Usage) -> None:
+    def __init__(self, key: Hashable, pod: core.Pod, usage: Usage, peer: Peer) -> None:
         self.key = key
+        self.peer = peer
+        """What the pods will be to others."""
         self.exemplar = pod
         """One of them; plugins read from it only what is part of the key."""
         self.usage = usage
@@ -94,7 +97,10 @@ class Condition(NamedTuple):
 class PodInfo:
     """A pending pod."""
 
-    __slots__ = ("cls", "condition", "created", "gates", "key", "name", "namespace", "priority", "uid")
+    __slots__ = (
+        "cls", "condition", "created", "gates", "key", "may_preempt", "name", "namespace", "nominated", "priority",
+        "uid",
+    )  # fmt: skip
 
     def __init__(self, pod: core.Pod, cls: PodClass) -> None:
         metadata = pod.metadata
@@ -107,6 +113,9 @@ class PodInfo:
         """Unix seconds."""
         self.gates = tuple(gate.name for gate in pod.spec.schedulingGates)
         self.condition = _condition(pod)
+        self.nominated: str = intern(pod.status.nominatedNodeName)
+        """The node that is being cleared for it, or empty."""
+        self.may_preempt = pod.spec.preemptionPolicy != "Never"
         self.cls = cls
 
     def __repr__(self) -> str:
@@ -156,6 +165,9 @@ class PodTable:
     def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
         self._usages: _Interner[Usage] = _Interner()
         self._classes: _Interner[PodClass] = _Interner()
+        self._peers: _Interner[Peer] = _Interner()
+        self.selecting: set[str] = set()
+        """Labels of single pods (see INSTANCE_LABELS) that some selector names."""
         self._plugins = [plugin for plugin in plugins if type(plugin).class_key is not Plugin.class_key]
 
     def usage(self, pod: core.Pod) -> Usage:
@@ -165,8 +177,42 @@ class PodTable:
 
     def info(self, pod: core.Pod) -> PodInfo:
         """Return the pod as the queue holds it; raises ValueError for a quantity that is none."""
-        key = (_usage_key(pod), _class_key(pod), *(plugin.class_key(pod) for plugin in self._plugins))
-        return PodInfo(pod, self._classes.get(key, lambda: PodClass(key, pod, self.usage(pod))))
+        peer = self.peer(pod)
+        key = (_usage_key(pod), _class_key(pod), peer.key, *(plugin.class_key(pod) for plugin in self._plugins))
+        return PodInfo(pod, self._classes.get(key, lambda: PodClass(key, pod, self.usage(pod), peer)))
+
+    def peer(self, pod: core.Pod) -> Peer:
+        """Return what the pod is to others; raises ValueError for a malformed affinity term."""
+        metadata = pod.metadata
+        labels = metadata.labels
+        ignored = INSTANCE_LABELS - self.selecting
+        counted = tuple(sorted((key, value) for key, value in labels.items() if key not in ignored)) if labels else ()
+        affinity = pod.spec.affinity
+        affine = pod.spec.HasField("affinity") and (
+            affinity.HasField("podAffinity") or affinity.HasField("podAntiAffinity")
+        )
+        key = (
+            metadata.namespace,
+            counted,
+            affinity.SerializeToString(deterministic=True) if affine else b"",
+            metadata.HasField("deletionTimestamp"),
+        )
+        return self._peers.get(key, lambda: self._make_peer(key, pod, dict(counted)))
+
+    def _make_peer(self, key: Hashable, pod: core.Pod, labels: dict[str, str]) -> Peer:
+        terms = terms_of(pod)
+        self._note_selectors(pod, terms)
+        return Peer(
+            key,
+            namespace=intern(pod.metadata.namespace),
+            pod_labels={intern(name): intern(value) for name, value in labels.items()},
+            terms=terms,
+            terminating=pod.metadata.HasField("deletionTimestamp"),
+        )
+
+    def _note_selectors(self, pod: core.Pod, terms: Terms) -> None:
+        named = {requirement.key for term in terms.all() for requirement in term.selector.requirements}
+        self.selecting |= named & INSTANCE_LABELS
 
 
 def _usage_key(pod: core.Pod) -> Hashable:

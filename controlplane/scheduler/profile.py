@@ -40,6 +40,8 @@ DEFAULT_PLUGINS = (
     Enabled("NodeAffinity", 2),
     Enabled("NodePorts"),
     Enabled("NodeResourcesFit", 1),
+    Enabled("PodTopologySpread", 2),
+    Enabled("InterPodAffinity", 2),
     Enabled("NodeResourcesBalancedAllocation", 1),
     Enabled("ImageLocality", 1),
 )
@@ -60,6 +62,8 @@ class Profile:
         self.filters: list[FilterPlugin] = []
         self.scores: list[tuple[ScorePlugin, int]] = []
         self.gates: list[PreEnqueuePlugin] = []
+        self.grounded: list[Plugin] = []
+        """Plugins whose preparation rests on more than nodes."""
         sorts: list[QueueSortPlugin] = []
         for entry in self.enabled:
             if entry.name not in REGISTRY:
@@ -67,6 +71,8 @@ class Profile:
                 raise ValueError(f"plugin {entry.name!r} of {self.scheduler_name} is none of {known}")
             plugin = REGISTRY[entry.name](self.arguments.get(entry.name))
             self.plugins.append(plugin)
+            if type(plugin).basis is not Plugin.basis:
+                self.grounded.append(plugin)
             if isinstance(plugin, FilterPlugin):
                 self.filters.append(plugin)
             if isinstance(plugin, ScorePlugin) and entry.weight:

@@ -114,7 +114,8 @@ def _add_scores(verdict: native.NodeVerdict, view: View, scaled: Sequence[Ints],
     for scored, raw, normalised in zip(view.state.scores, view.raw, scaled, strict=True):
         value = int(normalised[row])
         total += scored.weight * value
-        verdict.scores.add(plugin=scored.score.plugin, raw=int(raw[row]), normalised=value, weight=scored.weight)
+        shown = int(scored.score.published(raw[row : row + 1])[0])
+        verdict.scores.add(plugin=scored.score.plugin, raw=shown, normalised=value, weight=scored.weight)
     verdict.total = total
 
 
@@ -217,4 +218,4 @@ def explain_now(engine: Engine, pod: PodInfo, into: native.Explanation) -> None:
             into.suggestions.extend(suggestions(view))
     finally:
         if placed is not None:
-            engine.table.place(pod.key, *placed)
+            engine.table.put(pod.key, placed)

@@ -51,8 +51,8 @@ class _Filter(Filter):
         name = self._table.names[row]
         return [
             key
-            for key, usage in self._table.pods_on(name or "").items()
-            if any(port.clashes(taken) for port in self._ports for taken in usage.ports)
+            for key, resident in self._table.pods_on(name or "").items()
+            if any(port.clashes(taken) for port in self._ports for taken in resident.usage.ports)
         ]
 
     def detail(self, row: int, code: int, facts: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.framework import Refusal
-from controlplane.scheduler.observed import ObservedNode
+from controlplane.scheduler.observed import ObservedNode, started
 from controlplane.scheduler.podinfo import PodInfo
 from controlplane.scheduler.profile import Profile
 from wharfinger.api.types import core
@@ -51,6 +51,7 @@ def pod(
     requests: Mapping[str, str] | None = None,
     *,
     namespace: str = "default",
+    labels: Mapping[str, str] | None = None,
     image: str = "registry.example/app:1",
     priority: int = 0,
     selector: Mapping[str, str] | None = None,
@@ -61,6 +62,7 @@ def pod(
     """A pending pod with one container; ports as (host port, protocol, host IP)."""
     made = core.Pod()
     made.metadata.name, made.metadata.namespace, made.metadata.uid = name, namespace, f"uid-of-{name}"
+    made.metadata.labels.update(labels or {})
     made.spec.schedulerName = scheduler
     made.spec.priority = priority
     made.spec.nodeName = node_name
@@ -71,6 +73,21 @@ def pod(
     for number, protocol, address in ports:
         container.ports.add(hostPort=number, containerPort=number, protocol=protocol, hostIP=address)
     return made
+
+
+def affinity(term: core.PodAffinityTerm, key: str, labels: Mapping[str, str]) -> None:
+    """Fill in an affinity term."""
+    term.topologyKey = key
+    term.labelSelector.matchLabels.update(labels)
+
+
+def spread(
+    target: core.Pod, key: str, labels: Mapping[str, str], *, when: str = "DoNotSchedule", skew: int = 1, **more: Any
+) -> core.Pod:
+    """Add a spread constraint."""
+    made = target.spec.topologySpreadConstraints.add(topologyKey=key, whenUnsatisfiable=when, maxSkew=skew, **more)
+    made.labelSelector.matchLabels.update(labels)
+    return target
 
 
 def tolerate(
@@ -98,7 +115,11 @@ class Bench:
         """Count pods on their nodes."""
         for entry in pods:
             key = f"{entry.metadata.namespace}/{entry.metadata.name}"
-            self.table.place(key, entry.spec.nodeName, self.engine.pods.usage(entry))
+            pods = self.engine.pods
+            self.table.place(
+                key, entry.spec.nodeName, pods.usage(entry), pods.peer(entry), priority=entry.spec.priority,
+                started=started(entry),
+            )  # fmt: skip
 
     def info(self, entry: core.Pod) -> PodInfo:
         return self.engine.pods.info(entry)

@@ -16,10 +16,27 @@ from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.nodetable import PODS, NodeTable
 from controlplane.scheduler.observed import ObservedNode
 from controlplane.scheduler.profile import Profile
-from tests.unit.scheduler.builders import node, observed, pod, tolerate
+from tests.unit.scheduler.builders import affinity, node, observed, pod, spread, tolerate
 from wharfinger.api.types import core
 
 NAMES = [f"n{index}" for index in range(6)]
+
+
+def sociable() -> list[core.Pod]:
+    """Kinds of pods with terms about each other."""
+    near = pod(requests={"cpu": "100m"}, labels={"app": "near"})
+    near_terms = near.spec.affinity.podAffinity
+    affinity(near_terms.requiredDuringSchedulingIgnoredDuringExecution.add(), "zone", {"app": "near"})
+    preferred = near_terms.preferredDuringSchedulingIgnoredDuringExecution.add(weight=7)
+    affinity(preferred.podAffinityTerm, "disk", {"app": "apart"})
+    apart = pod(requests={"cpu": "100m"}, labels={"app": "apart"})
+    apart_terms = apart.spec.affinity.podAntiAffinity
+    affinity(apart_terms.requiredDuringSchedulingIgnoredDuringExecution.add(), "zone", {"app": "apart"})
+    affinity(apart_terms.requiredDuringSchedulingIgnoredDuringExecution.add(), "disk", {"app": "spread"})
+    even = spread(pod(requests={"cpu": "100m"}, labels={"app": "spread"}), "zone", {"app": "spread"})
+    spread(even, "disk", {"app": "near"}, when="ScheduleAnyway")
+    soft = spread(pod(labels={"app": "spread"}), "zone", {"app": "spread"}, when="ScheduleAnyway", skew=2)
+    return [near, apart, even, soft]
 
 
 def kinds() -> list[core.Pod]:
@@ -30,6 +47,7 @@ def kinds() -> list[core.Pod]:
     required = affine.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
     required.nodeSelectorTerms.add().matchExpressions.add(key="zone", operator="NotIn", values=["c"])
     return [
+        *sociable(),
         pod(requests={"cpu": "500m"}, image="app:1"),
         pod(requests={"cpu": "1", "memory": "1Gi"}, selector={"disk": "ssd"}),
         pod(requests={"example.com/gpu": "1"}),
@@ -99,7 +117,7 @@ class Machine(RuleBasedStateMachine):
         assert (table.requested[:, row] <= table.allocatable[:, row])[needed].all(), "over capacity"
         self.engine.forget(info)
         assert (table.requested == before[1]).all(), "forgetting leaves the table as it was"
-        table.place(info.key, decision.node, info.cls.usage)
+        table.place(info.key, decision.node, info.cls.usage, info.cls.peer)
         self.decisions.append((decision, before[0]))
 
     @rule(data=st.data())
@@ -127,8 +145,8 @@ class Machine(RuleBasedStateMachine):
     def table_equals_a_fresh_build(self) -> None:
         table = self.engine.table
         fresh = NodeTable()
-        for key, (name, usage) in table.placed.items():
-            fresh.place(key, name, usage)
+        for key, resident in table.placed.items():
+            fresh.place(key, resident.node, resident.usage)
         for name, row in table.rows.items():
             found = table.nodes[row]
             assert found is not None

@@ -162,7 +162,7 @@ async def test_a_pod_bound_elsewhere_meanwhile_is_counted_there(setup: Setup) ->
     setup.see(pod("p", {"cpu": "600m"}, node_name="b"))
     await setup.turn()
     assert setup.used == 0
-    assert setup.term.engine.table.placed["default/p"][0] == "b"
+    assert setup.term.engine.table.placed["default/p"].node == "b"
     assert len(setup.term.queue) == 0
 
 

@@ -96,4 +96,4 @@ def test_changes_too_long_ago_are_not_known() -> None:
         table.remove("ns/p")
     assert table.changes_since(0) is None
     assert table.changes_since(table.position) == ([], 0)
-    assert table.changes_since(table.position - 2) == ([table.rows["a"]] * 2, Aspect.USAGE)
+    assert table.changes_since(table.position - 2) == ([table.rows["a"]] * 2, Aspect.USAGE | Aspect.PEERS)

@@ -4,7 +4,7 @@ from tests.unit.scheduler.builders import pod, tolerate
 
 def test_like_pods_are_one_class_and_one_usage() -> None:
     table = PodTable()
-    first, second = table.info(pod("a", {"cpu": "1"})), table.info(pod("b", {"cpu": "1"}, namespace="other"))
+    first, second = table.info(pod("a", {"cpu": "1"})), table.info(pod("b", {"cpu": "1"}))
     assert first.cls is second.cls
     assert table.usage(pod("c", {"cpu": "1"}, node_name="n1")) is first.cls.usage
 

@@ -1,0 +1,118 @@
+"""What lies around pods and nodes: namespaces and their labels, services and workload controllers, disruption budgets.
+
+Affinity terms may select namespaces by label; pods without spread constraints of their own are spread among the pods
+that belong with them; preemption spares pods that have a budget. Of each object only the few fields are kept that are
+read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from controlplane.scheduler.framework import Aspect
+from controlplane.scheduler.nodetable import NodeTable
+from wharfinger.api import labels
+from wharfinger.api.types import apps, core
+from wharfinger.client import Client, Informer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Observed:
+    """An object, reduced to a value."""
+
+    namespace: str
+    name: str
+    uid: str
+    resourceVersion: str  # noqa: N815 - read by the informer, which expects Kubernetes' name
+    value: Any = field(default=None)
+
+    @property
+    def metadata(self) -> Observed:
+        """Stand in for the message in the informer."""
+        return self
+
+
+def observer(read: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
+    """Return what reduces messages to :class:`Observed`; one that cannot be read has the value None."""
+
+    def observe(message: Any) -> Observed:
+        metadata = message.metadata
+        try:
+            value = read(message)
+        except ValueError as error:
+            name = f"{metadata.namespace}/{metadata.name}"
+            log.warning("left out of account", extra={what: name, "error": str(error)})
+            value = None
+        return Observed(metadata.namespace, metadata.name, metadata.uid, metadata.resourceVersion, value)
+
+    return observe
+
+
+class Surroundings:
+    """Keeps a table's namespaces and workloads as the API has them."""
+
+    def __init__(self, client: Client, table: NodeTable, note: Callable[[int], None]) -> None:
+        self._table = table
+        self._note = note
+        self._informers: list[Informer[Any]] = []
+        self._follow(client, core.Namespace, lambda it: dict(it.metadata.labels), self._set_namespace)
+        self._follow(client, core.Service, lambda it: dict(it.spec.selector), self._set_service)
+        self._follow(
+            client,
+            core.ReplicationController,
+            lambda it: labels.from_map(it.spec.selector),
+            self._owner_setter("ReplicationController"),
+        )
+        for message in (apps.ReplicaSet, apps.StatefulSet):
+            self._follow(
+                client,
+                message,
+                lambda it: labels.from_label_selector(it.spec.selector if it.spec.HasField("selector") else None),
+                self._owner_setter(message.DESCRIPTOR.name),
+            )
+
+    def _follow(
+        self, client: Client, message: Any, read: Callable[[Any], Any], take: Callable[[str, str, Any], None]
+    ) -> None:
+        informer: Informer[Any] = Informer(
+            client.resource(message), transform=observer(read, message.DESCRIPTOR.name.lower())
+        )
+        informer.add_handler(
+            on_add=lambda it: take(it.namespace, it.name, it.value),
+            on_update=lambda _, it: take(it.namespace, it.name, it.value),
+            on_delete=lambda it: take(it.namespace, it.name, None),
+        )
+        self._informers.append(informer)
+
+    async def start(self) -> None:
+        """Take in what there is, and follow it."""
+        await asyncio.gather(*(informer.start() for informer in self._informers))
+        await asyncio.gather(*(informer.wait_synced() for informer in self._informers))
+
+    async def stop(self) -> None:
+        """Stop following."""
+        for informer in self._informers:
+            await informer.stop()
+
+    def _set_namespace(self, _: str, name: str, value: dict[str, str] | None) -> None:
+        before = self._table.namespaces.get(name)
+        self._table.set_namespace(name, value)
+        if before != value:
+            self._note(Aspect.PEERS)
+
+    def _set_service(self, namespace: str, name: str, value: dict[str, str] | None) -> None:
+        if self._table.workloads.set_service(namespace, name, value):
+            self._table.basis += 1
+
+    def _owner_setter(self, kind: str) -> Callable[[str, str, Any], None]:
+        def take(namespace: str, name: str, value: labels.Selector | None) -> None:
+            if self._table.workloads.set_owner(kind, namespace, name, value):
+                self._table.basis += 1
+
+        return take
