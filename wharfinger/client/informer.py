@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
@@ -62,6 +63,8 @@ class Informer(Generic[M]):
         self._task: asyncio.Task[None] | None = None
         self._last_proof = -float("inf")
         self._trouble = False
+        self._failures = 0
+        """Attempts in a row that brought no event and no bookmark."""
         self.resource_version = ""
         self.generation = 0
         """Counts relists: what was derived from a continuous watch starts anew when it changes."""
@@ -141,12 +144,10 @@ class Informer(Generic[M]):
     # --- following
 
     async def _run(self) -> None:
-        failures = 0
         while True:
             try:
                 if not self.resource_version:
                     await self._relist()
-                failures = 0
                 await self._follow()
             except errors.GoneError as error:
                 log.info("watch is too old, listing again", extra={**self._fields(), "reason": str(error)})
@@ -155,10 +156,18 @@ class Informer(Generic[M]):
                 if not self._trouble:
                     log.warning("cannot follow the apiserver, trying on", extra={**self._fields(), "error": str(error)})
                 self._trouble = True
-                await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
-                failures += 1
             except TimeoutError:
                 log.warning("watch stood still, opening it again", extra=self._fields())
+                continue
+            except Exception:  # a fault of ours must not leave a copy that stands still: begin anew, and say why
+                log.exception("following failed on a fault of ours, listing again", extra=self._fields())
+                self.resource_version = ""
+                self._failures += 1  # at once would be a busy loop
+            # A watch that brought something goes on at once; one that ends or is refused time and again does not.
+            if self._failures:
+                pause = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS)) - 1]
+                await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # thousands must not come back as one
+            self._failures += 1
 
     def _fields(self) -> dict[str, str]:
         return {"resource": self._client.kind.group_resource}
@@ -192,6 +201,7 @@ class Informer(Generic[M]):
                     return
                 for event in batch:
                     self._take(event)
+                self._failures = 0
                 self._prove()
         finally:
             await stream.aclose()  # type: ignore[attr-defined]

@@ -88,9 +88,12 @@ class LeaderElector:
                     await asyncio.gather(work, return_exceptions=True)
                     if on_stopped is not None:
                         on_stopped()
-                if not work.cancelled() and (error := work.exception()) is not None:
-                    log.error("the leader's work ended with an error, standing again", exc_info=error)
+                failed = None if work.cancelled() else work.exception()
+                if failed is not None:
+                    log.error("the leader's work ended with an error, standing again", exc_info=failed)
                 log.warning("no longer leading", extra=self._fields())
+                if failed is not None:
+                    await asyncio.sleep(self._retry_period)  # what fails at once must not become a busy loop
         except asyncio.CancelledError:
             if lease is not None:
                 await self._release()
@@ -102,19 +105,21 @@ class LeaderElector:
     async def _acquire(self) -> coordination.Lease:
         while True:
             try:
-                if (lease := await self._try_to_take()) is not None:
-                    self._trouble = False
-                    return lease
+                async with asyncio.timeout(self._renew_deadline):  # an apiserver that hangs must not hold us
+                    lease = await self._try_to_take()
                 self._trouble = False
+                if lease is not None:
+                    return lease
             except (errors.ConflictError, errors.AlreadyExistsError):
                 pass  # another candidate was faster; look again
-            except errors.StatusError as error:
+            except (errors.StatusError, TimeoutError) as error:
                 self._say_once(error)
             await asyncio.sleep(self._retry_period)
 
-    def _say_once(self, error: errors.StatusError) -> None:
+    def _say_once(self, error: Exception) -> None:
         if not self._trouble:
-            log.warning("cannot reach the lease, trying on", extra=self._fields() | {"error": str(error)})
+            text = str(error) or "no answer in time"
+            log.warning("cannot reach the lease, trying on", extra=self._fields() | {"error": text})
         self._trouble = True
 
     async def _try_to_take(self) -> coordination.Lease | None:
@@ -161,7 +166,7 @@ class LeaderElector:
                 renewed = self._clock()
                 self._trouble = False
             except errors.ConflictError:
-                current = await self._current()
+                current = await self._current(within=renewed + self._renew_deadline - self._clock())
                 if current is not None and current.spec.holderIdentity != self._identity:
                     log.warning("the lease was taken", extra=self._fields() | {"holder": current.spec.holderIdentity})
                     return current
@@ -176,10 +181,12 @@ class LeaderElector:
                 return lease
         return lease
 
-    async def _current(self) -> coordination.Lease | None:
+    async def _current(self, *, within: float) -> coordination.Lease | None:
+        """Read the Lease; None when that is not possible `within` seconds."""
         try:
-            return await self._leases.get(self._name, namespace=self._namespace)
-        except errors.StatusError as error:
+            async with asyncio.timeout(max(within, 0)):
+                return await self._leases.get(self._name, namespace=self._namespace)
+        except (errors.StatusError, TimeoutError) as error:
             self._say_once(error)
             return None
 

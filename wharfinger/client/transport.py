@@ -68,6 +68,8 @@ def error_from_rpc(error: grpc.aio.AioRpcError) -> errors.StatusError:
     code, text = error.code(), error.details() or ""
     if code is grpc.StatusCode.UNAVAILABLE:
         return errors.ServiceUnavailableError(f"the apiserver cannot be reached: {text}")
+    if code is grpc.StatusCode.CANCELLED:
+        return errors.ServiceUnavailableError("the apiserver broke off the call; it may be stopping")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.TimeoutError_("the apiserver did not answer in time")
     if code is grpc.StatusCode.UNIMPLEMENTED:

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from wharfinger.api import errors, kinds
 from wharfinger.api.types import core
 from wharfinger.client import Event, Informer, ObjectList
@@ -118,6 +120,33 @@ async def test_a_stream_that_stands_still_is_opened_again() -> None:
     client = Scripted([[pod("a", 5)]], [["hang"]])
     await follow(client, progress_deadline=0.05)
     assert client.since[:2] == ["5", "5"]
+
+
+async def test_a_watch_that_is_refused_time_and_again_is_not_asked_for_in_a_busy_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("wharfinger.client.informer.asyncio.sleep", note)
+    monkeypatch.setattr("wharfinger.client.informer.random.uniform", lambda low, high: 1.0)
+    old = errors.ExpiredError("too old resource version")
+    client = Scripted(
+        [[pod("a", 5)]] * 4, [[old], [old], [old], [], [errors.ServiceUnavailableError("away")], [[]], [old]]
+    )
+    client.lists.append([pod("a", 5)])
+    await follow(client)
+    assert pauses == [0.2, 0.5, 1.0, 2.0, 0.2]  # the first attempt and the one after a batch go on at once
+
+
+async def test_a_fault_while_following_is_survived_by_a_new_list() -> None:
+    client = Scripted([[pod("a", 5)], [pod("a", 6)]], [[ValueError("bytes that are no pod")]])
+    informer, told = await follow(client)
+    assert told == ["+a@5", "a@5>6"]
+    assert client.since == ["5", "6"]
+    assert informer.generation == 2
 
 
 async def test_indexes_follow_changes() -> None:
