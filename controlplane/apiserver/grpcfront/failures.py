@@ -36,8 +36,11 @@ _CODES: Mapping[str, grpc.StatusCode] = {
     "ServiceUnavailable": grpc.StatusCode.UNAVAILABLE,
     "Timeout": grpc.StatusCode.DEADLINE_EXCEEDED,
 }
-_MAX_MESSAGE = 2048
-"""Characters of the plain message, which travels in a header; the Status has all of it."""
+_MAX_MESSAGE = 512
+"""Characters of the plain message, which travels in a header; the Status has more of it."""
+_MAX_DETAILS = 6000
+"""Bytes of the Status, which travels in a trailer: gRPC's clients take 8 KiB of headers together by default, and tell
+of nothing but that when there are more."""
 
 
 def code_of(error: StatusError) -> grpc.StatusCode:
@@ -53,18 +56,44 @@ def as_status_error(error: Exception, what: str) -> StatusError:
     return InternalError(f"an error on the server ({type(error).__name__}) has prevented the request from succeeding")
 
 
+def shortened(failure: StatusError) -> bytes:
+    """Return the bytes of the error's Status, without the last causes and the end of its message if it is too long."""
+    status = failure.to_status()
+    if status.ByteSize() <= _MAX_DETAILS:
+        return status.SerializeToString()
+    causes = status.details.causes
+    room, kept = _MAX_DETAILS // 2, 0
+    for cause in causes:
+        room -= cause.ByteSize() + 4
+        if room < 0:
+            break
+        kept += 1
+    left = len(causes) - kept
+    del causes[kept:]
+    status.message = _cut(failure.message, _MAX_DETAILS // 3)
+    if left:
+        status.message += f" (and {left} more causes)"
+    if status.ByteSize() > _MAX_DETAILS:
+        status.details.name = _cut(status.details.name, 300)
+    return status.SerializeToString()
+
+
+def _cut(text: str, size: int) -> str:
+    """Return the beginning of a text, `size` bytes of UTF-8 at most."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= size else data[: size - 3].decode("utf-8", "ignore") + "..."
+
+
 async def abort(context: Any, error: Exception, what: str) -> NoReturn:
     """End a call with an error."""
     failure = as_status_error(error, what)
-    status = failure.to_status()
     code = code_of(failure)
     value: Any = code.value
     detail = status_pb2.Status(
         code=value[0],
-        message=failure.message[:_MAX_MESSAGE],
-        details=[any_pb2.Any(type_url=STATUS_TYPE_URL, value=status.SerializeToString())],
+        details=[any_pb2.Any(type_url=STATUS_TYPE_URL, value=shortened(failure))],
     )
     await context.abort(
-        code, failure.message[:_MAX_MESSAGE], trailing_metadata=((STATUS_DETAILS, detail.SerializeToString()),)
+        code, _cut(failure.message, _MAX_MESSAGE), trailing_metadata=((STATUS_DETAILS, detail.SerializeToString()),)
     )
     raise AssertionError  # abort has raised

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from controlplane.apiserver.request import User, Verb
     from wharfinger.api.types import runtime
 
+MAX_BINDINGS = 10_000
+"""Of one BindMany, which works on all at once."""
+
 _VALIDATIONS = ("", "Strict", "Warn", "Ignore")
 
 
@@ -156,6 +159,10 @@ class Calls:
             except Exception as error:  # noqa: BLE001  (becomes this binding's outcome; the unforeseen is logged)
                 return native.BindResult(error=as_status_error(error, "BindMany").to_status())
 
+        if len(message.bindings) > MAX_BINDINGS:
+            raise errors.RequestTooLargeError(
+                f"bindings: {len(message.bindings)} in one request: must be at most {MAX_BINDINGS}"
+            )
         results = await asyncio.gather(*(outcome(one) for one in message.bindings))
         return native.BindManyResult(results=results).SerializeToString()
 

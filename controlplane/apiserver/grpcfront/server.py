@@ -19,6 +19,7 @@ from controlplane.apiserver.auth import certificates
 from controlplane.apiserver.grpcfront import streaming
 from controlplane.apiserver.grpcfront.failures import abort
 from controlplane.apiserver.grpcfront.resources import Calls
+from controlplane.apiserver.grpcfront.wire import parsed
 from wharfinger.api.errors import StatusError, UnauthorizedError
 from wharfinger.client.transport import SERVER_OPTIONS
 from wharfinger.proto.native import resources_v1_pb2 as native
@@ -108,9 +109,7 @@ class GrpcFront:
             "BindMany": self._unary("bindmany", calls.bind_many, native.BindManyRequest),
             "List": self._streaming("list", lambda u, m, c: streaming.list_objects(calls, u, m, c), native.ListRequest),
             "Watch": self._streaming("watch", lambda u, m, c: streaming.watch(calls, u, m, c), native.WatchRequest),
-            "Write": grpc.stream_stream_rpc_method_handler(
-                self._write, request_deserializer=native.WriteBatch.FromString
-            ),
+            "Write": grpc.stream_stream_rpc_method_handler(self._write),
         }
         server = {
             "Version": self._unary("version", calls.version, native.VersionRequest),
@@ -130,17 +129,18 @@ class GrpcFront:
     ) -> grpc.RpcMethodHandler[Any, Any]:
         user_of, observe, clock = self._authenticator.user_of, metrics.observer(verb), time.perf_counter
 
-        async def handle(request: Any, context: Any) -> bytes:
+        async def handle(request: bytes, context: Any) -> bytes:
             start = clock()
             try:
-                answer = await call(user_of(context), request)
+                answer = await call(user_of(context), parsed(message, request))
             except Exception as error:  # noqa: BLE001  (abort logs what was not foreseen)
                 observe(clock() - start, error)
                 await abort(context, error, verb)
             observe(clock() - start, None)
             return answer
 
-        return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=message.FromString)
+        # Parsed in here and not by gRPC, which would answer "unknown" and log a stack for each wrong byte.
+        return grpc.unary_unary_rpc_method_handler(handle)
 
     def _streaming(
         self, verb: str, call: Callable[[User, Any, Any], Awaitable[None]], message: Any
@@ -148,10 +148,10 @@ class GrpcFront:
         user_of = self._authenticator.user_of
         running = metrics.long_running(verb)
 
-        async def handle(request: Any, context: Any) -> None:
+        async def handle(request: bytes, context: Any) -> None:
             running.inc()
             try:
-                await call(user_of(context), request, context)
+                await call(user_of(context), parsed(message, request), context)
             except Exception as error:  # noqa: BLE001  (abort logs what was not foreseen)
                 if not isinstance(error, StatusError) and context.cancelled():
                     return  # the client went away in the middle of an answer
@@ -159,11 +159,14 @@ class GrpcFront:
             finally:
                 running.dec()
 
-        return grpc.unary_stream_rpc_method_handler(handle, request_deserializer=message.FromString)
+        return grpc.unary_stream_rpc_method_handler(handle)
 
     async def _write(self, _: Any, context: Any) -> None:
         try:
             user = self._authenticator.user_of(context)
         except StatusError as error:
             await abort(context, error, "write")
-        await streaming.WriteStream(self._calls, user, context).serve()
+        try:
+            await streaming.WriteStream(self._calls, user, context).serve()
+        except StatusError as error:
+            await abort(context, error, "write")

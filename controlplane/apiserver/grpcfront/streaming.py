@@ -111,6 +111,7 @@ class WriteStream:
                 self._wake.clear()
                 if self._ready:
                     ready, self._ready = self._ready, []
+                    self._make_room()
                     await self._context.write(b"".join(ready))
             await reader
         finally:
@@ -122,25 +123,32 @@ class WriteStream:
         try:
             async for batch in self._batches():
                 for write in batch.writes:
+                    await self._have_room()
                     task = loop.create_task(self._work(write))
                     self._tasks.add(task)
                     task.add_done_callback(self._done)
-                if len(self._tasks) >= MAX_UNDER_WAY:
-                    self._room.clear()
-                    await self._room.wait()
         finally:
             self._read_all = True
             self._wake.set()
 
+    async def _have_room(self) -> None:
+        """Wait while too many writes are under way, or too many outcomes for a client that does not read them."""
+        if len(self._tasks) + len(self._ready) >= MAX_UNDER_WAY:
+            self._room.clear()
+            await self._room.wait()
+
     async def _batches(self) -> Any:
         while (message := await self._context.read()) is not _EOF:
-            yield message
+            yield wire.parsed(native.WriteBatch, message)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if len(self._tasks) < MAX_UNDER_WAY // 2:
-            self._room.set()
+        self._make_room()
         self._wake.set()
+
+    def _make_room(self) -> None:
+        if len(self._tasks) + len(self._ready) < MAX_UNDER_WAY // 2:
+            self._room.set()
 
     async def _work(self, write: native.Write) -> None:
         verb = write.WhichOneof("request")

@@ -8,9 +8,12 @@ single events are a ``WatchBatch`` of all of them, which is what makes a watch c
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import DecodeError
 
 from controlplane.apiserver.request import Answer
+from wharfinger.api import errors
 from wharfinger.api.types import runtime
 from wharfinger.proto.native import resources_v1_pb2 as native
 
@@ -23,6 +26,16 @@ if TYPE_CHECKING:
     from wharfinger.api.types import meta
 
 _BOOKMARK = int(native.BOOKMARK)
+
+
+def parsed(message: Any, data: bytes) -> Any:
+    """Read a request message of the class `message`. Raises BadRequestError."""
+    try:
+        return message.FromString(data)
+    except DecodeError as error:
+        raise errors.BadRequestError(
+            f"{len(data)} bytes are no {message.DESCRIPTOR.full_name} (fields of the right types, UTF-8): {error}"
+        ) from error
 
 
 def varint(number: int) -> bytes:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from wharfinger.api.types import meta
 
 _MATCHES = ("Exact", "NotOlderThan", "")
+_DIGITS = 20
+"""Of the largest number that has 64 bits."""
 
 
 def parse_version(text: str) -> int:
@@ -24,9 +26,10 @@ def parse_version(text: str) -> int:
     """
     if not text:
         return 0
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
-    raise errors.StatusError(f'resourceVersion: Invalid value: "{text}": must be a number or empty')
+    shown = text if len(text) <= 64 else f"{text[:61]}..."
+    raise errors.StatusError(f'resourceVersion: Invalid value: "{shown}": must be a number (of 64 bits) or empty')
 
 
 def check(options: meta.ListOptions, *, watching: bool) -> None:

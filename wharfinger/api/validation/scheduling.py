@@ -186,6 +186,7 @@ def validate_taints(taints: Iterable[core.Taint], errors: Errors, path: str) -> 
 
 def validate_topology_spread(constraints: Sequence[core.TopologySpreadConstraint], errors: Errors, path: str) -> None:
     """Judge how a pod wants to be spread over failure domains."""
+    last = {(other.topologyKey, other.whenUnsatisfiable): index for index, other in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
         at = f"{path}[{index}]"
         if constraint.maxSkew <= 0:
@@ -194,10 +195,7 @@ def validate_topology_spread(constraints: Sequence[core.TopologySpreadConstraint
             errors.required(f"{at}.topologyKey", "can not be empty")
         action = constraint.whenUnsatisfiable
         one_of(errors, f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
-        if any(
-            other.topologyKey == constraint.topologyKey and other.whenUnsatisfiable == action
-            for other in constraints[index + 1 :]
-        ):
+        if last[constraint.topologyKey, action] > index:
             errors.duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{constraint.topologyKey}, {action}}}")
         if constraint.HasField("minDomains"):
             if constraint.minDomains <= 0:

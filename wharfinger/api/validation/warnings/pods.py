@@ -24,6 +24,9 @@ _LARGEST_REMEMBERED = 8192
 _QUIET: OrderedDict[bytes, None] = OrderedDict()
 """Specifications about which there is nothing to say."""
 
+_COMPARED = 16
+"""Ports of one number that each further one is compared with: a list of thousands must not hold up the server."""
+
 
 def of_pod(pod: core.Pod) -> list[str]:
     """Return what to say about a new pod."""
@@ -169,7 +172,7 @@ def _of_ports(spec: core.PodSpec, path: str) -> list[str]:
             if port.hostIP and not port.hostPort:
                 found.append(f"{here}: hostIP set without hostPort")
             others = known.setdefault((port.containerPort, port.protocol), [])
-            for there, other in others:
+            for there, other in others[:_COMPARED]:
                 what = _likeness(port, other)
                 if what:
                     found.append(f"{here}: {what} port definition with {there}")
