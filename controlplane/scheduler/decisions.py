@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.scheduler.framework import Code, Refusal
+from controlplane.scheduler.framework import Bools, Code, Refusal
 
 if TYPE_CHECKING:
     from controlplane.scheduler.classstate import ClassState
@@ -47,9 +47,12 @@ class Placement:
 class Diagnosis:
     """No node was found."""
 
-    __slots__ = ("codes", "counts", "evaluated", "facts", "final", "message", "names", "position", "refusal", "state")
+    __slots__ = (
+        "codes", "counts", "evaluated", "facts", "final", "message", "names", "nominated", "position", "preemptions",
+        "refusal", "resolvable", "state",
+    )  # fmt: skip
 
-    def __init__(self, state: ClassState) -> None:
+    def __init__(self, state: ClassState, nominated: Mapping[int, Refusal] | None = None) -> None:
         table = state.table
         self.state = weakref.ref(state)
         self.position = state.position
@@ -58,32 +61,51 @@ class Diagnosis:
         self.names: Sequence[str | None] | None = tuple(table.names)
         self.codes: list[NDArray[np.int32]] | None = [column.codes.copy() for column in state.filters]
         self.facts: list[Any] | None = [column.filter.facts() for column in state.filters]
-        self.counts, self.final = _count(state)
+        self.nominated = dict(nominated or {})
+        """Row -> refusal of nodes where others are nominated."""
+        self.resolvable: Bools | None = None
+        """Rows where removing pods may help; None when the details have been let go."""
+        self.preemptions: dict[int, str] = {}
+        """Priority -> why pods of that priority found nobody to make room."""
+        self.counts, self.resolvable = _count(state, self.nominated)
+        self.final = not self.resolvable.any()
         """Reason -> nodes with it, by the first plugin that refused each node; whether removing pods cannot help."""
         self.message = failure_message(self.counts, self.evaluated, self.refusal)
 
     def thin(self) -> None:
         """Let go of the arrays; the counts and the message stay."""
-        self.names = self.codes = self.facts = None
+        self.names = self.codes = self.facts = self.resolvable = None
 
 
-def _count(state: ClassState) -> tuple[Counter[str], bool]:
+def _count(state: ClassState, nominated: Mapping[int, Refusal]) -> tuple[Counter[str], Bools]:
+    """Return reasons with their numbers of nodes, and where removing pods may help."""
     counts: Counter[str] = Counter()
     left = state.table.alive.copy()
+    resolvable = np.zeros_like(left)
     if state.refusal is not None:
         for reason in state.refusal.reasons:
             counts[reason] = int(np.count_nonzero(left))
-        return counts, state.refusal.code is Code.UNRESOLVABLE
-    final = True
+        return counts, resolvable
+    for row, refusal in nominated.items():
+        left[row] = False
+        counts.update(refusal.reasons)
+        resolvable[row] = refusal.code is Code.UNSCHEDULABLE
     for column in state.filters:
         refused = left & (column.codes != 0)
         for code, number in zip(*np.unique(column.codes[refused], return_counts=True), strict=True):
-            refusal: Refusal = column.filter.refusal(int(code))
-            final = final and refusal.code is Code.UNRESOLVABLE
+            refusal = column.filter.refusal(int(code))
+            if refusal.code is Code.UNSCHEDULABLE:
+                resolvable |= refused & (column.codes == code)
             for reason in refusal.reasons:
                 counts[reason] += int(number)
         left &= ~refused
-    return counts, final
+    for column in state.filters:
+        if column.filter.only is not None:
+            allowed = [state.table.rows[name] for name in column.filter.only if name in state.table.rows]
+            mask = np.zeros_like(resolvable)
+            mask[allowed] = True
+            resolvable &= mask
+    return counts, resolvable
 
 
 def failure_message(counts: Counter[str], nodes: int, refusal: Refusal | None) -> str:

@@ -13,11 +13,16 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 
+import numpy as np
+
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.decisions import Diagnosis, Placement
-from controlplane.scheduler.framework import Aspect
-from controlplane.scheduler.nodetable import NodeTable
+from controlplane.scheduler.framework import Aspect, Bools
+from controlplane.scheduler.nodetable import NodeTable, Resident
+from controlplane.scheduler.nominations import Nominations
+from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
 from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
+from controlplane.scheduler.preemption import Budget, Preemption, preempt, refusals_by_nomination
 from controlplane.scheduler.profile import Profile
 
 CELLS = 1_000_000
@@ -33,6 +38,9 @@ class Engine:
         self.profiles = {profile.scheduler_name: profile for profile in listed}
         self.table = NodeTable()
         self.pods = PodTable([plugin for profile in listed for plugin in profile.plugins])
+        self.nominations = Nominations()
+        self.budgets: dict[str, Budget] = {}
+        """PodDisruptionBudgets by key."""
         self._random = random.Random(seed)
         self._states: OrderedDict[PodClass, ClassState] = OrderedDict()
         self._diagnoses: dict[PodClass, tuple[int, Diagnosis]] = {}
@@ -62,25 +70,79 @@ class Engine:
     def decide(self, pod: PodInfo) -> Placement | Diagnosis:
         """Find a node and count the pod there, or say why there is none."""
         state = self.state(pod)
-        best = state.best()
-        if not len(best):
+        total, feasible = state.total, state.feasible_count
+        if self.nominations:
+            narrowed = self.narrowed_by_nominations(state, pod)
+            if isinstance(narrowed, Diagnosis):
+                return narrowed
+            if narrowed is not None:
+                total = state.narrowed(narrowed)
+                feasible = int(np.count_nonzero(narrowed))
+        if not feasible:
             return self._diagnose(state)
+        best = np.flatnonzero(total == total.max())
         row = int(best[0]) if len(best) == 1 else int(best[self._random.randrange(len(best))])
         name = self.table.names[row]
         assert name is not None
         placement = Placement(
             node=name,
             row=row,
-            total=int(state.total[row]),
+            total=int(total[row]),
             scores=tuple(int(scored.scaled[row]) for scored in state.scores),
-            feasible=state.feasible_count,
+            feasible=feasible,
             evaluated=len(self.table),
             ties=len(best),
             position=state.position,
             state=weakref.ref(state),
         )
         self.table.place(pod.key, name, pod.cls.usage, pod.cls.peer, priority=pod.priority)
+        self.nominations.remove(pod.key)
         return placement
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Keep a node for a pod until it is placed; the empty name takes that back."""
+        pod.nominated = node
+        if node:
+            self.nominations.set(pod.key, Resident(node, pod.cls.usage, pod.cls.peer, priority=pod.priority))
+        else:
+            self.nominations.remove(pod.key)
+
+    def narrowed_by_nominations(self, state: ClassState, pod: PodInfo) -> Bools | Diagnosis | None:
+        """Return which nodes are feasible when nominated pods count, None when that changes nothing."""
+        refused = refusals_by_nomination(pod, state, self.nominations, feasible_only=True)
+        row = self.table.rows.get(pod.nominated) if pod.nominated else None
+        if row is not None and state.feasible[row] and row not in refused:
+            only = np.zeros_like(state.feasible)
+            only[row] = True
+            return only
+        if not refused and state.feasible_count:
+            return None
+        feasible = state.feasible.copy()
+        feasible[list(refused)] = False
+        if feasible.any():
+            return feasible
+        return Diagnosis(state, refusals_by_nomination(pod, state, self.nominations, feasible_only=False))
+
+    def preempt(self, pod: PodInfo, diagnosis: Diagnosis) -> Preemption | None:
+        """Look for pods that could make room for one that fits nowhere; None when the profile has no such plugin."""
+        plugin = self.profile(pod).post_filter
+        if not isinstance(plugin, DefaultPreemption):
+            return None
+        known = diagnosis.preemptions.get(pod.priority)
+        if known is not None and not self.nominations and not pod.nominated and pod.may_preempt:
+            return Preemption(message=known)
+        result = preempt(
+            pod,
+            diagnosis,
+            self.state(pod),
+            plugin=plugin,
+            nominations=self.nominations,
+            budgets=self.budgets.values(),
+            draw=self._random,
+        )
+        if result.chosen is None and not self.nominations and pod.may_preempt:
+            diagnosis.preemptions[pod.priority] = result.message
+        return result
 
     def waits_for(self, pod: PodInfo) -> int | None:
         """Return None when some node would take the pod now, else the aspects that its refusing filters look at.
@@ -89,7 +151,12 @@ class Engine:
         """
         state = self.state(pod)
         if state.feasible_count > 0:
-            return None
+            refused = (
+                refusals_by_nomination(pod, state, self.nominations, feasible_only=True) if self.nominations else ()
+            )
+            if len(refused) < state.feasible_count:
+                return None
+            return Aspect.EXISTENCE | Aspect.USAGE | Aspect.PEERS
         aspects: int = Aspect.EXISTENCE
         for column in state.filters:
             if aspects | column.filter.reads != aspects and column.codes[self.table.alive].any():

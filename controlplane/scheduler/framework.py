@@ -94,6 +94,8 @@ class Filter(ABC):
     reads: int
     only: frozenset[str] | None = None
     """If not None: names of the only nodes that can pass, known beforehand."""
+    sums_only: bool = False
+    """Whether, of the pods on a node, only the sums of what they take count."""
     stamped: bool = False
     """Whether a change of one node may change the verdict of others; then only :meth:`stamp` says what is new."""
 
@@ -217,6 +219,14 @@ class FilterPlugin(Plugin, ABC):
     @abstractmethod
     def prepare_filter(self, pod: PodClass, table: NodeTable) -> Filter | Refusal | None:
         """Prepare for a kind of pod; a Refusal refuses it on every node, None has nothing against any node."""
+
+
+class PostFilterPlugin(Plugin, ABC):
+    """Says how far to look for pods that could make room."""
+
+    @abstractmethod
+    def candidates(self, nodes: int) -> int:
+        """Return after how many candidates the search among some nodes may end."""
 
 
 class ScorePlugin(Plugin, ABC):

@@ -15,6 +15,7 @@ Pods are counted even when their node is not known (yet): the sums are there whe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -148,6 +149,7 @@ class NodeTable:
         self.workloads = Workloads()
         self.nobody = Peer()
         """What pods count as of which nothing is said."""
+        self._priorities: Counter[int] = Counter()
         self._quiet = False
         self.touched: Ints = np.zeros(size, np.int64)
         """Position of the latest change of each row."""
@@ -168,6 +170,10 @@ class NodeTable:
     def size(self) -> int:
         """How many rows the columns have, free ones included."""
         return len(self.names)
+
+    def lowest_priority(self) -> int:
+        """Return the lowest priority of a placed pod; something very high when there is none."""
+        return min(self._priorities, default=2**31)
 
     def pods_on(self, node: str) -> dict[str, Resident]:
         """Return the pods placed on a node (known or not) by key."""
@@ -336,6 +342,9 @@ class NodeTable:
                 and (before.usage is usage or before.usage.key == usage.key)
                 and (before.peer is peer or before.peer.key == peer.key)
             ):
+                if before.priority != priority:
+                    self._count_priority(before.priority, -1)
+                    self._count_priority(priority, 1)
                 before.priority, before.started, before.leaving = priority, started, leaving
                 return False
             self.remove(key)
@@ -346,6 +355,7 @@ class NodeTable:
         """Count a pod that is not counted yet."""
         node, usage = resident.node, resident.usage
         self.placed[key] = resident
+        self._count_priority(resident.priority, 1)
         self._by_node.setdefault(node, {})[key] = resident
         row = self.rows.get(node)
         self.peers.count(resident.peer, node, row, 1)
@@ -360,6 +370,7 @@ class NodeTable:
         before = self.placed.pop(key, None)
         if before is None:
             return None
+        self._count_priority(before.priority, -1)
         node, usage = before.node, before.usage
         others = self._by_node[node]
         del others[key]
@@ -373,6 +384,11 @@ class NodeTable:
                 self._claim_ports(row, (usage,), -1)
             self._note(row, _PLACED)
         return node
+
+    def _count_priority(self, priority: int, sign: int) -> None:
+        count = self._priorities[priority] = self._priorities[priority] + sign
+        if not count:
+            del self._priorities[priority]
 
     @contextmanager
     def supposing(self) -> Iterator[Supposition]:

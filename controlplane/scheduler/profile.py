@@ -12,6 +12,7 @@ from typing import Any
 from controlplane.scheduler.framework import (
     FilterPlugin,
     Plugin,
+    PostFilterPlugin,
     PreEnqueuePlugin,
     QueueSortPlugin,
     Refusal,
@@ -44,6 +45,7 @@ DEFAULT_PLUGINS = (
     Enabled("InterPodAffinity", 2),
     Enabled("NodeResourcesBalancedAllocation", 1),
     Enabled("ImageLocality", 1),
+    Enabled("DefaultPreemption"),
 )
 """In the order of filters: the first that refuses a node is the one that is counted in events."""
 
@@ -62,6 +64,7 @@ class Profile:
         self.filters: list[FilterPlugin] = []
         self.scores: list[tuple[ScorePlugin, int]] = []
         self.gates: list[PreEnqueuePlugin] = []
+        self.post_filter: PostFilterPlugin | None = None
         self.grounded: list[Plugin] = []
         """Plugins whose preparation rests on more than nodes."""
         sorts: list[QueueSortPlugin] = []
@@ -73,6 +76,8 @@ class Profile:
             self.plugins.append(plugin)
             if type(plugin).basis is not Plugin.basis:
                 self.grounded.append(plugin)
+            if isinstance(plugin, PostFilterPlugin):
+                self.post_filter = self.post_filter or plugin
             if isinstance(plugin, FilterPlugin):
                 self.filters.append(plugin)
             if isinstance(plugin, ScorePlugin) and entry.weight:

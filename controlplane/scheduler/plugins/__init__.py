@@ -1,6 +1,7 @@
 """The plugins, one file each. A new one is a file here and a line in :data:`REGISTRY`."""
 
 from controlplane.scheduler.framework import Plugin
+from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
 from controlplane.scheduler.plugins.image_locality import ImageLocality
 from controlplane.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from controlplane.scheduler.plugins.node_affinity import NodeAffinity
@@ -29,6 +30,7 @@ REGISTRY: dict[str, type[Plugin]] = {
         ImageLocality,
         PodTopologySpread,
         InterPodAffinity,
+        DefaultPreemption,
     )
 }
 """Name of a plugin -> its class."""

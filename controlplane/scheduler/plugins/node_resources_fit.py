@@ -63,6 +63,7 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
 
 class _Filter(Filter):
     plugin = NodeResourcesFit.name
+    sums_only = True
     reads = Aspect.USAGE | Aspect.ALLOCATABLE
 
     def __init__(self, table: NodeTable, needs: Mapping[str, int]) -> None:
