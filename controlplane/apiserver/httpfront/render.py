@@ -151,9 +151,11 @@ def page_bytes(shown: Shown, page: Page, form: Form, include: str) -> bytes:
     return _json_list(_list_name(kind), kind.api_version, list_meta, [shown.json_item(entry) for entry in page.entries])
 
 
-def _json_list(name: str, api_version: str, list_meta: meta.ListMeta, items: Sequence[bytes]) -> bytes:
+def _json_list(name: str, api_version: str, list_meta: meta.ListMeta, items: Sequence[bytes] | None) -> bytes:
+    """Join a list; None is written as null, as Kubernetes does for empty lists of bare metadata."""
     head = orjson.dumps({"kind": name, "apiVersion": api_version})[:-1]
-    return b"".join((head, b',"metadata":', codec.to_json_bytes(list_meta), b',"items":[', b",".join(items), b"]}\n"))
+    body = b"null" if items is None else b"[" + b",".join(items) + b"]"
+    return b"".join((head, b',"metadata":', codec.to_json_bytes(list_meta), b',"items":', body, b"}\n"))
 
 
 def _partial_list(shown: Shown, page: Page, form: Form, list_meta: meta.ListMeta) -> bytes:
@@ -165,7 +167,7 @@ def _partial_list(shown: Shown, page: Page, form: Form, list_meta: meta.ListMeta
         return storage.wrap(form.shape_api_version, PARTIAL_LIST, b"".join(parts))
     head = orjson.dumps({"kind": PARTIAL, "apiVersion": form.shape_api_version})[:-1]
     items = [head + b',"metadata":' + shown.metadata(entry) + b"}" for entry in page.entries]
-    text = _json_list(PARTIAL_LIST, form.shape_api_version, list_meta, items)
+    text = _json_list(PARTIAL_LIST, form.shape_api_version, list_meta, items if items else None)
     return text if form.media == JSON else dump(orjson.loads(text), form.media)
 
 

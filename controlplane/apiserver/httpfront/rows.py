@@ -90,5 +90,6 @@ def table(
         "apiVersion": form.shape_api_version,
         "metadata": list_meta,
         "columnDefinitions": columns(kind) if with_columns else None,
-        "rows": made,
+        # Kubernetes' default columns make no list of nothing.
+        "rows": made if made or "Created At" not in {column.name for column in definition.columns} else None,
     }

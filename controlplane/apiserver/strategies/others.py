@@ -117,3 +117,42 @@ class CertificateSigningRequestStrategy(Uncounted):
         """Only the metadata may change through the main resource."""
         super().prepare_for_update(obj, old, request)
         obj.spec.CopyFrom(old.spec)
+
+    def prepare_for_status_update(self, obj: Any, old: Any, request: Request) -> None:
+        """Write down when conditions changed; decisions stay as they are."""
+        decisions = [item for item in old.status.conditions if item.type in _DECISIONS]
+        own = [item for item in obj.status.conditions if item.type not in _DECISIONS]
+        new = [item for item in obj.status.conditions if item.type in _DECISIONS]
+        known = {item.type: item for item in decisions}
+        for item in new:  # what is said again about a decision changes nothing
+            if item.type in known and item.status == known[item.type].status:
+                item.CopyFrom(known[item.type])
+        super().prepare_for_status_update(obj, old, request)
+        if own:
+            _date_conditions(obj, old)
+
+    def prepare_for_approval(self, obj: Any, old: Any) -> None:
+        """Take the conditions alone, and write down when they changed."""
+        result = type(old)()
+        result.CopyFrom(old)
+        result.metadata.resourceVersion = obj.metadata.resourceVersion
+        del result.status.conditions[:]
+        result.status.conditions.extend(obj.status.conditions)
+        obj.CopyFrom(result)
+        _date_conditions(obj, old)
+
+
+_DECISIONS = ("Approved", "Denied")
+
+
+def _date_conditions(obj: Any, old: Any) -> None:
+    """Give each condition its times: the update now unless it is as before, the transition when its status is new."""
+    before = {item.type: item for item in old.status.conditions}
+    now = times.now()
+    for item in obj.status.conditions:
+        known = before.get(item.type)
+        if not item.HasField("lastUpdateTime") or not item.lastUpdateTime.seconds:
+            item.lastUpdateTime.CopyFrom(known.lastUpdateTime if known is not None else now)
+        if not item.HasField("lastTransitionTime") or not item.lastTransitionTime.seconds:
+            same = known is not None and known.status == item.status
+            item.lastTransitionTime.CopyFrom(known.lastTransitionTime if same and known is not None else now)

@@ -56,6 +56,29 @@ _TABLES: dict[tuple[str, str], str] = {
     ("rbac.authorization.k8s.io", "RoleBinding"): "access:BINDINGS",
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): "access:BINDINGS",
     ("certificates.k8s.io", "CertificateSigningRequest"): "access:REQUESTS",
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): "others:WEBHOOKS",
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): "others:WEBHOOKS",
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): "others:POLICIES",
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): "others:POLICY_BINDINGS",
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): "others:MUTATING_POLICIES",
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "others:POLICY_BINDINGS",
+    ("storage.k8s.io", "CSINode"): "others:NODE_DRIVERS",
+    ("storage.k8s.io", "CSIDriver"): "others:DRIVERS",
+    ("storage.k8s.io", "CSIStorageCapacity"): "others:CAPACITIES",
+    ("storage.k8s.io", "VolumeAttachment"): "others:ATTACHMENTS",
+    ("storage.k8s.io", "VolumeAttributesClass"): "others:ATTRIBUTES",
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): "others:FLOWS",
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): "others:LEVELS",
+    ("networking.k8s.io", "ServiceCIDR"): "others:RANGES",
+    ("networking.k8s.io", "IPAddress"): "others:ADDRESSES",
+    ("resource.k8s.io", "DeviceClass"): "others:NAMED",
+    ("resource.k8s.io", "ResourceClaim"): "others:CLAIMS",
+    ("resource.k8s.io", "ResourceClaimTemplate"): "others:NAMED",
+    ("resource.k8s.io", "ResourceSlice"): "others:SLICES",
+    ("apiregistration.k8s.io", "APIService"): "others:SERVICES",
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): "others:DEFINITIONS",
+    ("", "ComponentStatus"): "others:COMPONENTS",
+    ("autoscaling", "Scale"): "others:SCALES",
 }
 
 
@@ -78,7 +101,7 @@ def _load(target: str) -> Table:
 
 def table_for(kind: Kind) -> Table:
     """Return the table of a kind."""
-    if kind.group == "autoscaling" and kind.version == "v1":
-        return GENERIC
+    if (kind.version, kind.kind) == ("v1", "HorizontalPodAutoscaler"):
+        return _load("others:OLD_SCALERS")
     target = _TABLES.get((kind.group, kind.kind))
     return _load(target) if target else GENERIC
