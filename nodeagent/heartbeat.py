@@ -109,6 +109,8 @@ class Heartbeats:
                 if not self._trouble and not self._stop.is_set():
                     log.warning("heartbeats do not get through", extra={"endpoint": address, "error": _text(error)})
                 self._trouble = True
+            except Exception:  # without this thread the node would be given up: begin a new session, and say why
+                log.exception("heartbeats failed on a fault of ours", extra={"endpoint": address})
             for beat in list(self._beats.values()):
                 beat.sent = 0.0
             self._requests.clear()

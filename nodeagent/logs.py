@@ -16,6 +16,8 @@ from typing import BinaryIO
 from wharfinger.api.times import parse_rfc3339
 
 CHUNK_BYTES = 64 * 1024
+SLICE_LINES = 500
+"""Lines looked at in one go."""
 POLL_SECONDS = 0.1
 """Between looks for more while following."""
 
@@ -70,7 +72,9 @@ async def read_log(path: Path, query: LogQuery, ended: Callable[[], bool]) -> As
         raise FileNotFoundError(path)
     lines = _all_lines(files, until) if query.tail_lines is None else _last_lines(files, query.tail_lines, until)
     buffer = bytearray()
-    for line in lines:
+    for number, line in enumerate(lines, 1):
+        if number % SLICE_LINES == 0:
+            await asyncio.sleep(0)  # a long log must not hold up the others, also when nothing of it is shown
         shown = entry(line, query)
         if shown is None:
             continue
@@ -79,7 +83,6 @@ async def read_log(path: Path, query: LogQuery, ended: Callable[[], bool]) -> As
         if len(buffer) >= CHUNK_BYTES or left == 0:
             yield bytes(buffer)
             buffer.clear()
-            await asyncio.sleep(0)  # a long log must not hold up the others
         if left == 0:
             return
     if buffer:

@@ -76,6 +76,7 @@ class Registrar:
         self._version = RuntimeVersion("containerd", "unknown")
         self._images: Sequence[ImageRecord] = ()
         self._written_at = 0.0
+        """Monotonic seconds of the last write; 0: none yet."""
         self._looked_at = time.monotonic()
         self._look = asyncio.Event()
         self.node = new_node(settings, machine)
@@ -132,6 +133,10 @@ class Registrar:
                 log.log(level, "node status not written", extra={"node": self._settings.name, "error": str(error)})
                 delay = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
                 failures += 1
+            except Exception:  # a node whose heart beats must not fall silent about its state
+                log.exception("node status not made", extra={"node": self._settings.name})
+                delay = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
+                failures += 1
             try:
                 async with asyncio.timeout(delay * (0.95 + random.random() / 10)):
                     await self._look.wait()
@@ -157,7 +162,7 @@ class Registrar:
         wanted = core.Node()
         wanted.CopyFrom(self.node)
         self._refresh_status(wanted, runtime, await self._usage())
-        now = self._clock()
+        now = time.monotonic()
         recent = self._written_at and now - self._written_at < self._full_seconds
         if recent and not differs(wanted.status, self.node.status):
             return

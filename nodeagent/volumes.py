@@ -26,6 +26,10 @@ SUPPORTED = ("emptyDir", "hostPath", *payload.KINDS)
 _PLUGINS = {"configMap": "configmap", "secret": "secret", "downwardAPI": "downward-api", "projected": "projected"}
 
 
+PRIVATE = 0o750
+"""The mode of the folders that hold pods' files, as kubelet's."""
+
+
 class VolumeError(Exception):
     """Raised when a volume cannot be set up; the text is the FailedMount event's."""
 
@@ -70,6 +74,7 @@ async def set_up(pod: core.Pod, paths: PodPaths, inputs: payload.Inputs) -> dict
 
     May be called again and again. Raises VolumeError, which names the volume.
     """
+    _keep_private(paths.root)
     ready: dict[str, Path] = {}
     for volume in pod.spec.volumes:
         source, kind = volume.volumeSource, kind_of(volume)
@@ -86,6 +91,14 @@ async def set_up(pod: core.Pod, paths: PodPaths, inputs: payload.Inputs) -> dict
         except (VolumeError, ConfigError, OSError, subprocess.CalledProcessError) as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
     return ready
+
+
+def _keep_private(root: Path) -> None:
+    """Make a pod's folder, closed to other users of the host: files of secrets below are often readable by all."""
+    for folder in (root.parent, root):
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.stat().st_mode & 0o777 != PRIVATE:
+            folder.chmod(PRIVATE)
 
 
 def _payload(pod: core.Pod, kind: str, path: Path, files: payload.Payload) -> Path:
@@ -208,11 +221,10 @@ def write_hosts(pod: core.Pod, path: Path, *, ips: tuple[str, ...], hostname: st
 
 def tear_down(paths: PodPaths) -> None:
     """Unmount and remove all that a pod left on the node; does nothing when that has been done."""
-    volumes = paths.root / "volumes"
     for mount in _mount_points(str(paths.root)):
         subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
-    if _mount_points(str(volumes)):
-        raise VolumeError(f"{volumes} has mounts that cannot be removed")
+    if left := _mount_points(str(paths.root)):  # removing the folder would remove what is mounted there
+        raise VolumeError(f"cannot be unmounted: {', '.join(left)}")
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(paths.root)
 

@@ -30,6 +30,7 @@ class FakeServer(resources_v1_pb2_grpc.ResourcesServicer):
         self.leases: dict[str, coordination.Lease] = {}
         self.verbs: list[str] = []
         self.silent = False
+        self.garbage = False
         self._version = 0
         self._lock = threading.Lock()
         pair = pki.issue_server(ca, name="fake", dns=["localhost"], ips=["127.0.0.1"])
@@ -77,7 +78,7 @@ class FakeServer(resources_v1_pb2_grpc.ResourcesServicer):
             self._version += 1
             lease.metadata.resourceVersion = str(self._version)
             self.leases[name] = lease
-        result.object.object.raw = lease.SerializeToString()
+        result.object.object.raw = b"\xff" if self.garbage else lease.SerializeToString()
         return result
 
     def version(self, name: str) -> int:
@@ -119,6 +120,15 @@ def test_lease_is_made_and_renewed(server, beats):
     assert (lease.spec.holderIdentity, lease.spec.leaseDurationSeconds) == ("n1", 40)
     assert server.verbs[:3] == ["create", "update", "update"]
     assert beats.last_renewed("n1") < WAIT_SECONDS
+
+
+def test_an_answer_that_cannot_be_read_does_not_end_the_heartbeats(server, beats):
+    server.garbage = True
+    beats.add("n1", "uid")
+    beats.start()
+    until("an unreadable answer", lambda: server.version("n1") >= 1)
+    server.garbage = False
+    until("renewals", lambda: server.version("n1") >= 3)
 
 
 def test_lease_of_a_former_life_is_taken_over(server, beats):

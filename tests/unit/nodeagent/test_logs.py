@@ -43,6 +43,23 @@ async def test_query(log, query, text):
     assert await shown(log, **query) == text
 
 
+async def test_a_long_log_of_which_nothing_is_shown_lets_others_run(tmp_path):
+    path = tmp_path / "0.log"
+    path.write_text(line(1, "old") * 3000)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    assert await shown(path, since=(1767225604, 0)) == ""
+    task.cancel()
+    assert turns > 3
+
+
 async def test_missing_log(tmp_path):
     with pytest.raises(FileNotFoundError):
         await shown(tmp_path / "0.log")
