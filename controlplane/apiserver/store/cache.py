@@ -183,13 +183,9 @@ class Cache:
                     memo=self._memo,
                 )
             )
-        again = self._loaded.is_set()
         for state in (*self._states.values(), self._rest):
-            if again:
-                for watcher in tuple(state.watchers):
-                    watcher.fail(
-                        errors.ExpiredError("too old resource version: the store's history has a gap; list again")
-                    )
+            for watcher in tuple(state.watchers):  # of before, when this is not the first time
+                watcher.fail(errors.ExpiredError("too old resource version: the store's history has a gap; list again"))
             metrics.CACHE_INIT.labels(state.resource.name).inc()
             state.load(by_state.get(id(state), ()), first=first)
         self._revision = revision
@@ -241,6 +237,8 @@ class Cache:
         return found
 
     def _wake(self) -> None:
+        if not self._loaded.is_set():
+            return
         reached = self._reached
         while reached and reached[0][0] <= self._revision:
             future = heapq.heappop(reached)[2]
@@ -259,13 +257,18 @@ class Cache:
 
     async def wait_for(self, revision: int, *, timeout: float = 3.0) -> None:
         """Wait until `revision` is reached. Raises TimeoutError_ (504) after `timeout` seconds, as Kubernetes does."""
+        reached = self._reach(revision)
         try:
             async with asyncio.timeout(timeout):
-                await self._reach(revision)
+                await reached
         except TimeoutError:
             raise errors.TimeoutError_(
                 f"Too large resource version: {revision}, current: {self._revision}", retry_after=1
             ) from None
+        finally:
+            if reached.cancelled():  # nobody waits for it any more, and its revision may never come
+                self._reached = [waiting for waiting in self._reached if not waiting[2].done()]
+                heapq.heapify(self._reached)
 
     async def fresh(self, *, timeout: float = 10.0) -> int:
         """Wait until the cache is as new as etcd was when this was called; return the revision that etcd named.
@@ -316,7 +319,8 @@ class Cache:
 
     def _check(self, revision: int, before: int) -> None:
         if self._loaded.is_set() and revision < before:
-            # A linearizable read never goes back: somebody restored an older etcd.
+            # A linearizable read never goes back: somebody restored an older etcd. Nothing is fresh until it is listed.
+            self._loaded.clear()
             self._feed.start_over(f"etcd went back from revision {before} to {revision}")
 
     async def _prove_for_ever(self) -> None:
@@ -386,9 +390,9 @@ class Cache:
 
         Raises ExpiredError (410) when etcd has compacted it, TimeoutError_ (504) when it is not reached soon.
         """
-        state = self._registered(prefix)
         if revision > self._revision:
             await self.wait_for(revision)
+        state = self._registered(prefix)
         found = state.select_at(revision, namespace=namespace, start_after=start_after, limit=limit)
         if found is not None:
             return Listing(found[0], revision, found[1])
@@ -431,9 +435,9 @@ class Cache:
 
         Raises ExpiredError (410) when `since` is older than the window, TimeoutError_ (504) when it lies in the future.
         """
-        state = self._registered(prefix)
         if since is not None and since > self._revision:
             await self.wait_for(since)
+        state = self._registered(prefix)
         selects = matches
         pair: tuple[int, str] | None = None
         if index is not None:

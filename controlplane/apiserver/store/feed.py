@@ -68,6 +68,8 @@ class Feed:
         self._in_vain = 0
         self._gap = ""
         self._cluster = 0
+        self._last: Any = None
+        """The newest event that was applied; None when there was none since all was listed."""
 
     async def run(self) -> None:
         """Load, follow, and begin again whenever it has to."""
@@ -110,7 +112,7 @@ class Feed:
     # -- loading ------------------------------------------------------------------------------------------------
 
     async def _load(self, reason: str) -> None:
-        self._gap = ""
+        self._gap, self._last = "", None
         answer = await self._client.range_raw(rpc_pb2.RangeRequest(key=b"\x00"))
         current: int = answer.header.revision
         self._cluster = answer.header.cluster_id
@@ -152,6 +154,8 @@ class Feed:
         """Follow for as long as history is without a gap. Raises HistoryGap, Refused."""
         pause, reason = 0.0, "start"
         while True:
+            if self._gap:
+                raise HistoryGap(self._gap)
             before = self._sink.revision
             metrics.STREAMS.labels(reason).inc()
             endpoint = self._client.endpoint
@@ -177,10 +181,9 @@ class Feed:
                 self._reading = None
                 reading.cancel()
                 stream.cancel()
-            if self._gap:
-                raise HistoryGap(self._gap)
             pause = 0.02 if self._sink.revision > before else min(max(pause, 0.02) * 2, 1.0)
-            await asyncio.sleep(pause)
+            if not self._gap:
+                await asyncio.sleep(pause)
 
     async def _read(self, stream: Any) -> None:
         start = self._sink.revision + 1
@@ -198,6 +201,7 @@ class Feed:
                 self._client.answered()
                 if answer.header.cluster_id != self._cluster:
                     raise HistoryGap("etcd is another cluster than before")
+                await self._compare(answer.header.revision)
                 continue
             self._in_vain = 0
             pending.extend(answer.events)
@@ -205,6 +209,29 @@ class Feed:
             if whole:
                 await self._apply(pending[:whole])
                 del pending[:whole]
+
+    async def _compare(self, revision: int) -> None:
+        """See whether etcd's history is the one that was followed. Raises HistoryGap.
+
+        An etcd that was restored from a snapshot has lost its newest revisions, and soon gives their numbers to other
+        changes: what it says happened last at our position tells the two apart, however far it has come meanwhile.
+        """
+        if revision < self._sink.revision:
+            raise HistoryGap(f"etcd went back from revision {self._sink.revision} to {revision}")
+        if (last := self._last) is None:
+            return
+        known = last.kv
+        try:
+            answer = await self._client.range_raw(rpc_pb2.RangeRequest(key=known.key, revision=known.mod_revision))
+        except (Unanswered, Compacted):
+            return  # the stream breaks, too, or its position is compacted and it says so
+        found = answer.kvs[0] if answer.kvs else None
+        if last.type:
+            same = found is None
+        else:
+            same = found is not None and (found.mod_revision, found.value) == (known.mod_revision, known.value)
+        if not same:
+            raise HistoryGap(f"etcd has another history: revision {known.mod_revision} is not what it was")
 
     async def _apply(self, events: list[Any]) -> None:
         start = 0
@@ -217,6 +244,7 @@ class Feed:
                 while stop < len(events) and events[stop].kv.mod_revision == revision:
                     stop += 1
             self._sink.apply(events[start:stop])
+            self._last = events[stop - 1]
             start = stop
             if start < len(events):
                 await asyncio.sleep(0)

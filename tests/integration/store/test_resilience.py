@@ -236,6 +236,61 @@ async def test_an_etcd_with_an_older_state_is_listed_anew(make: Making) -> None:
     assert cache.revision == await other.revision()
 
 
+async def test_an_etcd_restored_to_an_older_state_is_noticed_though_it_has_come_further(make: Making) -> None:
+    """The revisions that the restored etcd lost are given to other changes before anybody looks."""
+    direct = await make.store()
+    await create(direct, PODS + "a/stays")
+    async with Proxy(make.etcd.endpoint) as proxy:
+        store = Store(EtcdConfig(endpoints=(proxy.address,), timeout=1.0, patience=30.0))
+        await store.start()
+        cache = Cache(store, bookmark_period=0.3, progress_timeout=1.0)
+        cache.register(pods_resource())
+        await cache.start()
+        data, older = make.etcd.folder / "data", make.etcd.folder / "older"
+        make.etcd.terminate()
+        shutil.copytree(data, older)
+        await asyncio.to_thread(make.etcd.start)
+        await create(direct, PODS + "a/forgotten")
+        await cache.fresh()
+        watcher = await cache.watch(PODS, since=cache.revision)
+        proxy.set("down")
+        await until(lambda: store.client.lost)
+        make.etcd.kill()
+        shutil.rmtree(data)
+        older.rename(data)
+        await asyncio.to_thread(make.etcd.start)
+        for number in range(5):
+            await create(direct, f"{PODS}b/{number}")
+        assert await direct.revision() > cache.revision, "the test needs an etcd that has come further"
+        proxy.set("forward")
+        with pytest.raises(errors.ExpiredError):
+            await asyncio.wait_for(anext(watcher), 20)
+        await cache.fresh()
+        expected = [PODS + "a/stays", *(f"{PODS}b/{number}" for number in range(5))]
+        assert [entry.key for entry in cache.list(PODS).entries] == expected
+        await cache.stop()
+        await store.stop()
+
+
+async def test_no_read_shows_the_state_before_a_restore(make: Making) -> None:
+    store = await make.store()
+    await create(store, PODS + "a/stays")
+    cache = await make.cache(store, bookmark_period=60.0)
+    data, older = make.etcd.folder / "data", make.etcd.folder / "older"
+    make.etcd.terminate()
+    shutil.copytree(data, older)
+    await asyncio.to_thread(make.etcd.start)
+    for number in range(5):
+        await create(store, f"{PODS}b/{number}")
+    await cache.fresh()
+    make.etcd.kill()
+    shutil.rmtree(data)
+    older.rename(data)
+    await asyncio.to_thread(make.etcd.start)
+    await cache.fresh()
+    assert [entry.key for entry in cache.list(PODS).entries] == [PODS + "a/stays"]
+
+
 async def test_tls_with_client_certificates() -> None:
     with Etcd(tls=True) as etcd:
         assert etcd.tls is not None
