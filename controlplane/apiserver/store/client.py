@@ -266,13 +266,13 @@ class EtcdClient:
         revision: int = answer.header.revision
         return revision
 
-    async def history(self, start: int) -> list[Any]:
-        """Return every event (etcd's messages, in order) from revision `start` up to the newest. Raises EtcdFailure.
-
-        When `start` is compacted it begins with what is kept: the caller must know that this is early enough.
+    async def history(self, start: int) -> tuple[list[Any], int]:
+        """Return every event (etcd's messages, in order) from revision `start` up to the newest, and the first
+        revision of which all are there: `start`, or a later one when that is compacted. Raises EtcdFailure.
         """
         newest = await self.revision()
         events: list[Any] = []
+        first = start
         while start <= newest:
             endpoint = self.endpoint
             stream = endpoint.watch.Watch(timeout=self.config.timeout)
@@ -281,18 +281,18 @@ class EtcdClient:
                 await stream.write(rpc_pb2.WatchRequest(create_request=create))
                 async for answer in stream:
                     if answer.compact_revision:
-                        start = answer.compact_revision
+                        start = first = answer.compact_revision
                         break
                     events.extend(answer.events)
                     if events and events[-1].kv.mod_revision >= newest:
-                        return events
+                        return events, first
                 else:
                     raise Unanswered("the watch ended early")
             except grpc.aio.AioRpcError as error:
                 raise classify(error) from error
             finally:
                 stream.cancel()
-        return events
+        return events, first
 
     async def compact(self, revision: int) -> None:
         """Drop all history before `revision`. Raises EtcdFailure (Compacted when that was done already)."""

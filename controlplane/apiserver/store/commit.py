@@ -19,8 +19,8 @@ history: etcd is asked for every event since the last revision seen before the t
 value shows up there has happened at that revision (also when it was changed or deleted again since). One that does
 not is sent once more, if it compares a key that it writes: should the first copy be applied after all, one of the two
 compares fails, and the history is read again. Writes that compare nothing of what they write cannot be repeated: they
-end in 504. Callers wait for all that, `EtcdConfig.patience` seconds at most; a write that was never sent ends in 503
-then.
+end in 504, as do those whose history was compacted meanwhile. Callers wait for all that, `EtcdConfig.patience` seconds
+at most; a write that was never sent ends in 503 then.
 """
 
 from __future__ import annotations
@@ -309,7 +309,10 @@ class Committer:
             member.future.set_result(Committed(revision))
 
     def _fail(self, member: Member, failure: Exception) -> None:
+        """End a member with a failure; one whose first copy got no answer may have happened whatever befell the next."""
         if not member.future.done():
+            if member.uncertain:
+                failure = _unknown()
             metrics.WRITES.labels("failed").inc()
             member.future.set_exception(failure)
 
@@ -356,7 +359,7 @@ class Committer:
             return []
         base = min(member.base for member in members)
         await self._client.probe()
-        events = await self._client.history(base + 1)
+        events, first = await self._client.history(base + 1)
         puts: dict[tuple[str, bytes], int] = {}
         deleted: dict[str, int] = {}
         for event in events:
@@ -374,6 +377,8 @@ class Committer:
                 found = {deleted.get(key, 0) for key in write.deletes}
             if len(found) == 1 and min(found) > member.base:
                 self._done(member, found.pop())
+            elif member.base + 1 < first:
+                self._fail(member, _unknown())  # what would tell is compacted
             elif member.lost is not None:
                 self._lose(member, member.lost)
             elif member.repeatable:
@@ -388,11 +393,8 @@ class Committer:
         def keep(member: Member) -> bool:
             if member.deadline > now and not member.future.done():
                 return True
-            if member.uncertain:
-                self._fail(member, _unknown())
-            else:
-                text = "etcd does not answer; nothing was written"
-                self._fail(member, errors.ServiceUnavailableError(text, retry_after=1))
+            text = "etcd does not answer; nothing was written"
+            self._fail(member, errors.ServiceUnavailableError(text, retry_after=1))
             return False
 
         self._unsettled = [member for member in self._unsettled if keep(member)]

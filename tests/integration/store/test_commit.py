@@ -293,6 +293,24 @@ async def test_a_lost_answer_is_found_although_others_wrote_since(make: Making) 
         await store.stop()
 
 
+async def test_a_lost_write_whose_history_is_compacted_is_not_written_again(make: Making) -> None:
+    direct = await make.store()
+    async with Proxy(make.etcd.endpoint) as proxy:
+        store = await proxied(proxy)
+        await create(store, "/compacted/before")
+        proxy.set("swallow")
+        ours = asyncio.create_task(store.commit(put("/compacted/x", b"ours")))
+        await delete(direct, "/compacted/x", await happened(direct, "/compacted/x", b"ours"))
+        newest = await create(direct, "/compacted/after")
+        await direct.client.compact(newest)
+        proxy.set("down")
+        proxy.set("forward")
+        with pytest.raises(errors.TimeoutError_, match="may or may not have happened"):
+            await ours
+        assert await direct.get("/compacted/x") is None
+        await store.stop()
+
+
 async def test_a_write_that_never_arrived_loses_to_one_that_came_between(make: Making) -> None:
     direct = await make.store()
     async with Proxy(make.etcd.endpoint) as proxy:
