@@ -309,7 +309,7 @@ class Committer:
             member.future.set_result(Committed(revision))
 
     def _fail(self, member: Member, failure: Exception) -> None:
-        """End a member with a failure; one whose first copy got no answer may have happened whatever befell the next."""
+        """End a member with a failure; one whose first copy got no answer may have happened all the same."""
         if not member.future.done():
             if member.uncertain:
                 failure = _unknown()
