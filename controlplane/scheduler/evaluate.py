@@ -24,8 +24,9 @@ from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.observed import ObservedNode, is_leaving, started
 from controlplane.scheduler.plugins import REGISTRY
 from controlplane.scheduler.podinfo import TERMINAL, PodTable
-from controlplane.scheduler.preemption import Budget, Candidate, Preemption, refusals_by_nomination
+from controlplane.scheduler.preemption import Candidate, Preemption, refusals_by_nomination
 from controlplane.scheduler.profile import DEFAULT_PLUGINS, Enabled, Profile
+from controlplane.scheduler.surroundings import read_budget
 from wharfinger.api import codec, labels, quantity
 from wharfinger.api.types import core, meta, policy
 
@@ -102,17 +103,6 @@ def take_surroundings(table: NodeTable, case: Mapping[str, Any]) -> None:
     table.basis += 1
 
 
-def budget_of(data: Mapping[str, Any]) -> Budget:
-    """Read a PodDisruptionBudget."""
-    message = codec.from_json(dict(data), policy.PodDisruptionBudget).message
-    return Budget(
-        namespace=message.metadata.namespace,
-        selector=labels.from_label_selector(message.spec.selector if message.spec.HasField("selector") else None),
-        allowed=message.status.disruptionsAllowed,
-        disrupted=frozenset(message.status.disruptedPods),
-    )
-
-
 class Outcome:
     """What this engine makes of a case."""
 
@@ -133,7 +123,7 @@ class Outcome:
             elif pod.status.nominatedNodeName:
                 self.engine.nominate(pods.info(pod), pod.status.nominatedNodeName)
         for index, data in enumerate(case.get("pdbs") or []):
-            self.engine.budgets[str(index)] = budget_of(data)
+            self.engine.budgets[str(index)] = read_budget(codec.from_json(data, policy.PodDisruptionBudget).message)
         self.info = pods.info(_pod(case["pod"]))
         self.engine.nominate(self.info, self.info.nominated)
         self.state = self.engine.state(self.info)

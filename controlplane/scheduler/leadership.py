@@ -17,11 +17,12 @@ from typing import Any
 
 from controlplane.scheduler import metrics
 from controlplane.scheduler.binder import Binder
-from controlplane.scheduler.decisions import Placement
+from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.engine import Engine
+from controlplane.scheduler.evictor import Evictor, Victim
 from controlplane.scheduler.framework import Aspect
 from controlplane.scheduler.observed import ObservedNode, ObservedPod, observe_pod
-from controlplane.scheduler.podinfo import PodClass
+from controlplane.scheduler.podinfo import PodClass, PodInfo
 from controlplane.scheduler.profile import Profile
 from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
 from controlplane.scheduler.reporter import Reporter
@@ -61,11 +62,12 @@ class Leadership:
         # The informers hold observed facts in place of messages; see observed.py.
         self.nodes: Informer[Any] = Informer(client.resource(core.Node), transform=self._observe_node)
         self.pods: Informer[Any] = Informer(client.resource(core.Pod), transform=self._observe_pod)
-        self._surroundings = Surroundings(client, self.engine.table, self._note)
+        self._surroundings = Surroundings(client, self.engine, self._note)
         self._schedulers = frozenset(self.engine.profiles)
         self.bound: OrderedDict[str, Remembered] = OrderedDict()
         self._binder = Binder(client, bound=self._on_bound, failed=self._on_failed)
         self._reporter = Reporter(client, busy=self._is_busy)
+        self._evictor = Evictor(client, self._reporter, failed=self._on_eviction_failed)
         self._work = asyncio.Event()
         self._changed = 0
         self._woken_at = 0.0
@@ -100,6 +102,7 @@ class Leadership:
         finally:
             self.ready = False
             await self._binder.close()
+            await self._evictor.close()
             await self.pods.stop()
             await self.nodes.stop()
             await self._surroundings.stop()
@@ -193,9 +196,51 @@ class Leadership:
             self._binder.submit(pod, decision)
             self._changed |= Aspect.PEERS
             return
+        message = self._preempt(pod, decision)
         self.queue.park(pod, decision, time.monotonic(), reads=self.engine.waits_for(pod.info) or 0)
-        self._reporter.failed(pod.info, decision.message)
-        log.debug("unschedulable", extra={"pod": pod.info.key, "why": decision.message})
+        self._reporter.failed(pod.info, message)
+        log.debug("unschedulable", extra={"pod": pod.info.key, "why": message})
+
+    def _preempt(self, pod: QueuedPod, diagnosis: Diagnosis) -> str:
+        """Have others make room if that helps; returns what to say about the failed attempt."""
+        info = pod.info
+        result = self.engine.preempt(info, diagnosis)
+        if result is None:
+            return diagnosis.message
+        metrics.PREEMPTION_ATTEMPTS.inc()
+        chosen = result.chosen
+        if chosen is None:
+            if info.nominated and not result.ineligible:
+                self._nominate(info, "")
+            return f"{diagnosis.message} {result.message}"
+        victims = []
+        for key, resident in chosen.victims:
+            resident.leaving = True
+            seen = self.pods.get(key)
+            namespace, _, name = key.partition("/")
+            victims.append(Victim(namespace, name, seen.uid if seen is not None else ""))
+        for key, resident in list(self.engine.nominations.on(chosen.node).items()):
+            other = self.queue.get(key)
+            if resident.priority < info.priority and other is not None:
+                self._nominate(other.info, "")
+                self.queue.reconsider(other, time.monotonic())
+        log.info("preempting", extra={"pod": info.key, "node": chosen.node, "victims": len(victims)})
+        self._nominate(info, chosen.node)
+        self._evictor.evict(info, chosen.node, victims)
+        return diagnosis.message
+
+    def _nominate(self, info: PodInfo, node: str) -> None:
+        self.engine.nominate(info, node)
+        self._reporter.nominated(info)
+
+    def _on_eviction_failed(self, info: PodInfo, node: str) -> None:
+        for resident in self.engine.table.pods_on(node).values():
+            resident.leaving = False  # the watch says it again of those that do leave
+        waiting = self.queue.get(info.key)
+        if waiting is not None and waiting.info.nominated == node and waiting.state != "in flight":
+            self._nominate(waiting.info, "")
+            self.queue.reconsider(waiting, time.monotonic())
+            self._work.set()
 
     # -- outcomes
 
@@ -217,6 +262,7 @@ class Leadership:
         if self.queue.get(info.key) is not pod:
             return  # deleted, or bound by somebody else, and the watch was faster than the answer
         self.engine.forget(info)
+        self.engine.nominate(pod.info, pod.info.nominated)
         self._note(Aspect.USAGE | Aspect.PEERS)
         if isinstance(error, errors.NotFoundError):
             self.queue.remove(info.key)
@@ -275,14 +321,27 @@ class Leadership:
         elif pod.state == "over":
             self.drop_pod(pod.key)
         elif pod.info is not None:
-            self.queue.add(pod.info, time.monotonic())
-            self._work.set()
+            self._set_pending(pod.info)
         elif (waiting := self.queue.get(pod.key)) is not None and waiting.state != "in flight":
             self.queue.remove(pod.key)
+            self.engine.nominations.remove(pod.key)
+
+    def _set_pending(self, info: PodInfo) -> None:
+        before = self.queue.get(info.key)
+        if before is not None and before.info.uid == info.uid:
+            if before.info.stored_nomination == info.stored_nomination:
+                info.nominated = before.info.nominated  # ours, perhaps not stored yet
+            if before.state != "in flight":
+                self.engine.nominate(info, info.nominated)
+        else:
+            self.engine.nominate(info, info.nominated)
+        self.queue.add(info, time.monotonic())
+        self._work.set()
 
     def _place(self, pod: ObservedPod) -> None:
         assert pod.usage is not None
         table = self.engine.table
+        self.engine.nominations.remove(pod.key)
         before = table.placed.get(pod.key)
         changed = table.place(
             pod.key, pod.node, pod.usage, pod.peer, priority=pod.priority, started=pod.started, leaving=pod.leaving
@@ -299,6 +358,9 @@ class Leadership:
     def drop_pod(self, key: str) -> None:
         """Forget a pod: deleted, or over."""
         self.queue.remove(key)
+        if self.engine.nominations:
+            self.engine.nominations.remove(key)
+            self._note(Aspect.USAGE)  # a node may no longer be kept
         self.bound.pop(key, None)
         if self.engine.table.remove(key) is not None:
             self._note(Aspect.USAGE | Aspect.PEERS)

@@ -25,6 +25,10 @@ POD_SECONDS = Histogram(
     buckets=tuple(0.001 * 2**power for power in range(20)),
 )
 BIND_FAILURES = Counter("scheduler_bind_failures_total", "Bindings that were refused or not answered", ["reason"])
+PREEMPTION_ATTEMPTS = Counter("scheduler_preemption_attempts_total", "Searches for pods that could make room")
+PREEMPTION_VICTIMS = Histogram(
+    "scheduler_preemption_victims", "Pods that had to make room", buckets=(1, 2, 4, 8, 16, 32, 64)
+)
 WOKEN = Counter("scheduler_pods_woken_total", "Unschedulable pods that became active because a node would take them")
 NODES = Gauge("scheduler_cache_size", "What the node table holds", ["type"])
 

@@ -99,7 +99,7 @@ class PodInfo:
 
     __slots__ = (
         "cls", "condition", "created", "gates", "key", "may_preempt", "name", "namespace", "nominated", "priority",
-        "uid",
+        "stored_nomination", "uid",
     )  # fmt: skip
 
     def __init__(self, pod: core.Pod, cls: PodClass) -> None:
@@ -115,8 +115,15 @@ class PodInfo:
         self.condition = _condition(pod)
         self.nominated: str = intern(pod.status.nominatedNodeName)
         """The node that is being cleared for it, or empty."""
+        self.stored_nomination: str = self.nominated
+        """The same as its status has it; ours may be newer."""
         self.may_preempt = pod.spec.preemptionPolicy != "Never"
         self.cls = cls
+
+    @property
+    def kind(self) -> Hashable:
+        """Return what it shares with the pods that wait for the same: those with a node of their own wait alone."""
+        return (self.cls, self.key) if self.nominated else self.cls
 
     def __repr__(self) -> str:
         return f"<PodInfo {self.key}>"

@@ -81,6 +81,8 @@ class Preemption:
 
     message: str = ""
     """Why nobody has to go; empty when there is a candidate."""
+    ineligible: bool = False
+    """Whether the pod may not have others make room, or has done so already."""
     candidates: list[Candidate] = field(default_factory=list)
     best: list[Candidate] = field(default_factory=list)
     """All that tie for the first place."""
@@ -112,7 +114,7 @@ def preempt(
     table = state.table
     message = _not_eligible(pod, diagnosis, table)
     if message:
-        return Preemption(message=f"preemption: {message}")
+        return Preemption(message=f"preemption: {message}", ineligible=True)
     resolvable = np.flatnonzero(diagnosis.resolvable) if diagnosis.resolvable is not None else np.zeros(0, np.intp)
     result = Preemption()
     search = _Search(pod, state, nominations, list(budgets))

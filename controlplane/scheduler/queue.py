@@ -20,13 +20,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.framework import Refusal
-from controlplane.scheduler.podinfo import PodClass, PodInfo
+from controlplane.scheduler.podinfo import PodInfo
 from controlplane.scheduler.profile import Profile
 
 State = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
@@ -58,6 +58,8 @@ class QueuedPod:
     """When its pause is over."""
     last: Placement | Diagnosis | None = None
     gate: Refusal | None = None
+    kind: Hashable = None
+    """What it was parked as."""
     entry: int = 0
     """Number of its only valid entry in a heap."""
 
@@ -80,8 +82,8 @@ class SchedulingQueue:
         self._numbers = itertools.count(1)
         self._active: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
         self._backoff: list[tuple[float, int, QueuedPod]] = []
-        self._parked: dict[PodClass, _Parked] = {}
-        self._hungry: set[PodClass] = set()
+        self._parked: dict[Hashable, _Parked] = {}
+        self._hungry: set[Hashable] = set()
         self._counts: dict[State, int] = dict.fromkeys(("active", "backoff", "unschedulable", "gated", "in flight"), 0)
 
     def __len__(self) -> int:
@@ -127,7 +129,7 @@ class SchedulingQueue:
                 self._activate(pod)
         if before.cls is not info.cls or pod.state == "gated":
             if pod.state == "unschedulable":
-                self._unpark(pod, before.cls)
+                self._unpark(pod)
             self._enter(pod)
         return pod
 
@@ -147,7 +149,7 @@ class SchedulingQueue:
         if pod is None:
             return None
         if pod.state == "unschedulable":
-            self._unpark(pod, pod.info.cls)
+            self._unpark(pod)
         self._counts[pod.state] -= 1
         pod.entry = 0
         return pod
@@ -172,7 +174,8 @@ class SchedulingQueue:
         self._ended(pod, now)
         pod.last = diagnosis
         self._move(pod, "unschedulable")
-        parked = self._parked.setdefault(pod.info.cls, _Parked(reads))
+        pod.kind = pod.info.kind
+        parked = self._parked.setdefault(pod.kind, _Parked(reads))
         parked.reads = reads
         parked.pods[pod.info.key] = pod
 
@@ -205,12 +208,12 @@ class SchedulingQueue:
         looked at among those that are affected; returns how many pods were moved.
         """
         moved = looked = 0
-        for cls in [cls for cls, parked in self._parked.items() if parked.reads & aspects or cls in self._hungry]:
+        for kind in [kind for kind, parked in self._parked.items() if parked.reads & aspects or kind in self._hungry]:
             if most is not None and looked >= most:
-                self._hungry.add(cls)
+                self._hungry.add(kind)
                 continue
             looked += 1
-            moved += self._wake_kind(cls, waits_for, now)
+            moved += self._wake_kind(kind, waits_for, now)
         return moved
 
     @property
@@ -218,22 +221,28 @@ class SchedulingQueue:
         """Whether more pods could be woken without any further change."""
         return bool(self._hungry)
 
-    def _wake_kind(self, cls: PodClass, waits_for: Callable[[PodInfo], int | None], now: float) -> int:
-        parked = self._parked[cls]
+    def _wake_kind(self, kind: Hashable, waits_for: Callable[[PodInfo], int | None], now: float) -> int:
+        parked = self._parked[kind]
         first = next(iter(parked.pods.values()))
         aspects = waits_for(first.info)
         if aspects is not None:
             # Other filters may refuse by now than did at the attempt: a change of what *they* look at counts, too.
             parked.reads = aspects
-            self._hungry.discard(cls)
+            self._hungry.discard(kind)
             return 0
         chosen = heapq.nsmallest(WAKE_AT_ONCE, parked.pods.values(), key=lambda pod: pod.order)
         if len(chosen) < len(parked.pods):
-            self._hungry.add(cls)
+            self._hungry.add(kind)
         for pod in chosen:
-            self._unpark(pod, cls)
+            self._unpark(pod)
             self._resume(pod, now)
         return len(chosen)
+
+    def reconsider(self, pod: QueuedPod, now: float) -> None:
+        """Look at an unschedulable pod again, when its pause is over."""
+        if pod.state == "unschedulable":
+            self._unpark(pod)
+            self._resume(pod, now)
 
     def flush(self, now: float) -> int:
         """Make pods active that have been unschedulable for too long; returns how many."""
@@ -244,7 +253,7 @@ class SchedulingQueue:
             if now - pod.attempted >= STRAGGLER_SECONDS
         ]
         for pod in late:
-            self._unpark(pod, pod.info.cls)
+            self._unpark(pod)
             self._resume(pod, now)
         return len(late)
 
@@ -274,13 +283,13 @@ class SchedulingQueue:
         self._move(pod, "backoff")
         heapq.heappush(self._backoff, (pod.ready, pod.entry, pod))
 
-    def _unpark(self, pod: QueuedPod, cls: PodClass) -> None:
-        parked = self._parked.get(cls)
+    def _unpark(self, pod: QueuedPod) -> None:
+        parked = self._parked.get(pod.kind)
         if parked is not None:
             parked.pods.pop(pod.info.key, None)
             if not parked.pods:
-                del self._parked[cls]
-                self._hungry.discard(cls)
+                del self._parked[pod.kind]
+                self._hungry.discard(pod.kind)
 
     def _move(self, pod: QueuedPod, state: State) -> None:
         self._counts[pod.state] -= 1

@@ -39,6 +39,7 @@ class Reporter:
         self._busy = busy
         self._events: deque[tuple[str, str, str, str, str, str]] = deque()
         self._conditions: dict[str, tuple[PodInfo, str, str]] = {}
+        self._nominations: dict[str, PodInfo] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
@@ -59,6 +60,7 @@ class Reporter:
     def scheduled(self, pod: PodInfo, node: str) -> None:
         """Note that a pod was bound."""
         self._conditions.pop(pod.key, None)
+        self._nominations.pop(pod.key, None)
         message = f"Successfully assigned {pod.key} to {node}"
         self._note((pod.namespace, pod.name, pod.uid, "Normal", "Scheduled", message))
 
@@ -69,6 +71,15 @@ class Reporter:
         if now is None or (now.status, now.reason, now.message) != ("False", reason, message):
             self._conditions[pod.key] = (pod, reason, message)
             self._wake.set()
+
+    def nominated(self, pod: PodInfo) -> None:
+        """Note that the node which is being cleared for a pod has changed (`pod.nominated`)."""
+        self._nominations[pod.key] = pod
+        self._wake.set()
+
+    def preempted(self, namespace: str, name: str, uid: str, *, by: str, node: str) -> None:
+        """Note that a pod had to make room for another; `by` is the uid of that one."""
+        self._note((namespace, name, uid, "Normal", "Preempted", f"Preempted by pod {by} on node {node}"))
 
     def _note(self, event: tuple[str, str, str, str, str, str]) -> None:
         if len(self._events) >= MOST_NOTED:
@@ -90,7 +101,12 @@ class Reporter:
                 task = daemon.spawn(self._write(*self._conditions.pop(key)), name=f"condition of {key}")
                 writing.add(task)
                 task.add_done_callback(writing.discard)
-            if not self._events and not self._conditions:
+            while self._nominations and len(writing) < WRITERS:
+                key = next(iter(self._nominations))
+                task = daemon.spawn(self._write_nomination(self._nominations.pop(key)), name=f"nomination of {key}")
+                writing.add(task)
+                task.add_done_callback(writing.discard)
+            if not self._events and not self._conditions and not self._nominations:
                 self._wake.clear()
             await asyncio.sleep(BUSY_PAUSE if busy or len(writing) >= WRITERS else 0.001)
 
@@ -108,13 +124,19 @@ class Reporter:
             "message": message,
             "lastTransitionTime": times.format_seconds(since),
         }
-        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        await self._patch(pod, {"conditions": [condition]})
+
+    async def _write_nomination(self, pod: PodInfo) -> None:
+        await self._patch(pod, {"nominatedNodeName": pod.nominated or None})
+
+    async def _patch(self, pod: PodInfo, status: dict[str, Any]) -> None:
+        patch = {"metadata": {"uid": pod.uid}, "status": status}
         try:
             await self._writer.patch(
                 core.Pod, pod.name, namespace=pod.namespace, patch=patch, patch_type="strategic", subresource="status",
                 brief=True,
             )  # fmt: skip
         except (errors.NotFoundError, errors.ConflictError) as error:
-            log.debug("condition not written", extra={"pod": pod.key, "error": str(error)})
+            log.debug("status not written", extra={"pod": pod.key, "error": str(error)})
         except errors.StatusError as error:
-            log.warning("condition not written", extra={"pod": pod.key, "error": str(error)})
+            log.warning("status not written", extra={"pod": pod.key, "error": str(error)})

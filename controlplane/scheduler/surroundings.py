@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.framework import Aspect
-from controlplane.scheduler.nodetable import NodeTable
+from controlplane.scheduler.preemption import Budget
 from wharfinger.api import labels
-from wharfinger.api.types import apps, core
+from wharfinger.api.types import apps, core, policy
 from wharfinger.client import Client, Informer
 
 log = logging.getLogger(__name__)
@@ -54,11 +55,23 @@ def observer(read: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
     return observe
 
 
-class Surroundings:
-    """Keeps a table's namespaces and workloads as the API has them."""
+def read_budget(message: policy.PodDisruptionBudget) -> Budget:
+    """Read a PodDisruptionBudget. Raises ValueError for a malformed selector."""
+    spec, status = message.spec, message.status
+    return Budget(
+        namespace=message.metadata.namespace,
+        selector=labels.from_label_selector(spec.selector if spec.HasField("selector") else None),
+        allowed=status.disruptionsAllowed,
+        disrupted=frozenset(status.disruptedPods),
+    )
 
-    def __init__(self, client: Client, table: NodeTable, note: Callable[[int], None]) -> None:
-        self._table = table
+
+class Surroundings:
+    """Keeps an engine's namespaces, workloads and budgets as the API has them."""
+
+    def __init__(self, client: Client, engine: Engine, note: Callable[[int], None]) -> None:
+        self._table = engine.table
+        self._budgets = engine.budgets
         self._note = note
         self._informers: list[Informer[Any]] = []
         self._follow(client, core.Namespace, lambda it: dict(it.metadata.labels), self._set_namespace)
@@ -76,6 +89,8 @@ class Surroundings:
                 lambda it: labels.from_label_selector(it.spec.selector if it.spec.HasField("selector") else None),
                 self._owner_setter(message.DESCRIPTOR.name),
             )
+
+        self._follow(client, policy.PodDisruptionBudget, read_budget, self._set_budget)
 
     def _follow(
         self, client: Client, message: Any, read: Callable[[Any], Any], take: Callable[[str, str, Any], None]
@@ -109,6 +124,12 @@ class Surroundings:
     def _set_service(self, namespace: str, name: str, value: dict[str, str] | None) -> None:
         if self._table.workloads.set_service(namespace, name, value):
             self._table.basis += 1
+
+    def _set_budget(self, namespace: str, name: str, value: Budget | None) -> None:
+        if value is None:
+            self._budgets.pop(f"{namespace}/{name}", None)
+        else:
+            self._budgets[f"{namespace}/{name}"] = value
 
     def _owner_setter(self, kind: str) -> Callable[[str, str, Any], None]:
         def take(namespace: str, name: str, value: labels.Selector | None) -> None:

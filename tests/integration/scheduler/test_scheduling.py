@@ -42,9 +42,10 @@ async def test_a_pod_that_fits_nowhere_says_why_and_is_placed_when_it_fits(world
     await world.node("f-2", unschedulable=True)
     await world.pod("big", cpu="2")
     message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
-    assert await world.refused("big") == message
+    whole = f"{message} preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    assert await world.refused("big") == whole
     event = await world.event("big", "FailedScheduling")
-    assert (event.type, event.message) == ("Warning", message)
+    assert (event.type, event.message) == ("Warning", whole)
     answer = await world.client.why(world.namespace, "big")
     assert answer.state == "unschedulable"
     assert answer.message == message
