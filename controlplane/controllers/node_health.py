@@ -131,7 +131,9 @@ class NodeHealth:
             self._alive(record, now)
         record.node = node
         record.heartbeat = heartbeat
-        record.zone = zone_of(node)
+        if record.zone != (zone := zone_of(node)):
+            self._stop_waiting(name, record.zone)
+            record.zone = zone
         record.ready = ready.status if ready else ""
         record.tainted = any(taint.effect == "NoExecute" and taint.key in HEALTH_TAINTS for taint in node.spec.taints)
         record.excluded = EXCLUDE_LABEL in node.metadata.labels
@@ -156,7 +158,11 @@ class NodeHealth:
     def forget_node(self, name: str) -> None:
         """Take in that a node is gone."""
         record = self.records.pop(name, None)
-        if record is not None and (queue := self._queues.get(record.zone)):
+        if record is not None:
+            self._stop_waiting(name, record.zone)
+
+    def _stop_waiting(self, name: str, zone: str) -> None:
+        if (queue := self._queues.get(zone)) is not None:
             queue.waiting.pop(name, None)
 
     def _alive(self, record: NodeRecord, now: float) -> None:

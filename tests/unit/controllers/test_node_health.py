@@ -201,6 +201,22 @@ def test_when_most_nodes_of_a_small_zone_vanish_none_is_given_up() -> None:
     assert not any(f"{UNREACHABLE}:NoExecute" in world.taints(f"n{i}") for i in range(5))
 
 
+def test_a_node_that_waits_to_be_given_up_may_move_to_another_zone_and_vanish() -> None:
+    names = ["a1", "a2", "a3", "a4", "b1"]
+    zones = {name: name[0] for name in names}
+    world = World(names, zone=zones, options=HealthOptions(rates=EvictionRates(normal=0.02)))
+    world.alive -= {"a1", "a2"}
+    world.run(45)  # the first of them is given up at once, the other waits for its turn
+    (waiting,) = [name for name in ("a1", "a2") if not world.health.records[name].granted]
+    moved = node(waiting, zone="b")
+    moved.status.CopyFrom(world.health.records[waiting].node.status)
+    world.health.observe_node(moved, world.now)
+    world.tick()
+    world.health.forget_node(waiting)
+    world.run(300)  # its turn comes, and nobody is there
+    assert waiting not in world.health.records
+
+
 def test_when_all_nodes_vanish_the_brake_takes_the_taints_off_until_one_is_back() -> None:
     world = World(["a", "b"], options=HealthOptions(rates=EvictionRates(normal=10.0)))
     world.alive -= {"a"}
