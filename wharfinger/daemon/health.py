@@ -92,7 +92,7 @@ class HealthServer:
         for check in self._checks:
             if name != "readyz" and not check.liveness:
                 continue
-            trouble = check.probe()
+            trouble = _probed(check)
             failed = failed or trouble is not None
             lines.append(f"[+]{check.name} ok" if trouble is None else f"[-]{check.name} failed: {trouble}")
         if failed:
@@ -116,7 +116,15 @@ class HealthServer:
                 )
                 writer.write(head.encode() + body)
                 await writer.drain()
-        except (TimeoutError, ConnectionError, ValueError) as error:
+        except (TimeoutError, OSError, ValueError) as error:  # a broken TLS connection is an OSError
             log.debug("health request broken off", extra={"error": repr(error)})
         finally:
             writer.close()
+
+
+def _probed(check: Check) -> str | None:
+    try:
+        return check.probe()
+    except Exception as error:  # a probe that cannot tell is no good news; whoever asks gets an answer
+        log.exception("a health check failed on a fault of ours", extra={"check": check.name})
+        return f"the check itself failed: {type(error).__name__}"

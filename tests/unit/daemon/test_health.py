@@ -57,3 +57,18 @@ async def test_what_is_no_http_is_answered_or_closed_and_harms_nobody(raw: bytes
         assert (await get(server.port, "/healthz"))[0] == 200
     finally:
         await server.close()
+
+
+async def test_a_check_that_fails_itself_is_bad_news_and_not_a_broken_connection() -> None:
+    def broken() -> str | None:
+        raise RuntimeError("a fault")
+
+    server = HealthServer("127.0.0.1", 0, checks=(Check("odd", broken),))
+    await server.start()
+    try:
+        code, text = await get(server.port, "/readyz")
+        assert code == 503
+        assert "[-]odd failed: the check itself failed: RuntimeError" in text
+        assert (await get(server.port, "/healthz"))[0] == 200
+    finally:
+        await server.close()
