@@ -120,10 +120,11 @@ class TaintEvictionController:
         fresh.observe_node(name, node.spec.taints, pods, now)
         called_for = {(item.pod, item.uid) for item in fresh.due(math.inf)}
         confirmed = [item for item in evictions if (item.pod, item.uid) in called_for]
-        if len(confirmed) < len(evictions):
-            log.info(
-                "evictions dropped: no longer called for", extra={"node": name, "pods": len(evictions) - len(confirmed)}
-            )
+        dropped = [item for item in evictions if item not in confirmed]
+        if dropped:
+            log.info("evictions dropped: no longer called for", extra={"node": name, "pods": len(dropped)})
+            for item in dropped:  # until our watch shows why, too: were it never to, nobody would ask again
+                self._deadlines.retry(item, now + RETRY_SECONDS)
         await for_each(confirmed, self._delete, limit=WRITES)
 
     async def _delete(self, eviction: Eviction) -> None:
