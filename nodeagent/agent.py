@@ -80,6 +80,7 @@ class NodeAgent:
             look_seconds=settings.look_seconds,
             full_seconds=settings.full_seconds,
             hollow=settings.hollow,
+            registered=lambda node: shared.heartbeats.owned_by(node.metadata.name, node.metadata.uid),
         )
         self.context = NodeContext(
             node_name=node.name,

@@ -79,6 +79,12 @@ class Heartbeats:
         """Begin to renew a node's Lease, at once for the first time."""
         self._beats[node] = _Beat(node, uid, due=time.monotonic())
 
+    def owned_by(self, node: str, uid: str) -> None:
+        """The node's object is another one now: its Lease must belong to that one, or it is collected as garbage."""
+        beat = self._beats.get(node)
+        if beat is not None and beat.uid != uid:
+            beat.uid = uid
+
     def remove(self, node: str) -> None:
         """Stop renewing a node's Lease."""
         self._beats.pop(node, None)

@@ -11,7 +11,6 @@ marked Unknown, and must say that it is back. Hollow nodes look once a minute, f
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
@@ -61,7 +60,9 @@ class Registrar:
         full_seconds: float = FULL_SECONDS,
         clock: Callable[[], float] = time.time,
         hollow: bool = False,
+        registered: Callable[[core.Node], None] = lambda node: None,
     ) -> None:
+        """`registered` is told of the Node whenever it has been made or found."""
         self._nodes = client.resource(core.Node)
         self._writer = writer
         self._runtime = runtime
@@ -73,6 +74,7 @@ class Registrar:
         self._full_seconds = full_seconds
         self._clock = clock
         self._hollow = hollow
+        self._tell = registered
         self._version = RuntimeVersion("containerd", "unknown")
         self._images: Sequence[ImageRecord] = ()
         self._written_at = 0.0
@@ -114,6 +116,7 @@ class Registrar:
             if changed:
                 created = await self._writer.update(created)
             log.info("node is known already", extra={"node": created.metadata.name})
+        self._tell(created)
         return created
 
     def look(self) -> None:
@@ -151,13 +154,25 @@ class Registrar:
         self._looked_at = now
         if not self._written_at:
             return
-        with contextlib.suppress(errors.NotFoundError):  # the write finds out, too, and registers anew
+        try:
             read = await self._nodes.get(self._settings.name, resource_version="" if paused else "0")
-            if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion):
-                self.node = read
+        except errors.NotFoundError:
+            # Perhaps only the cache that answered does not know it yet.
+            read = await self._nodes.get(self._settings.name)
+        if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion):
+            self.node = read
+
+    async def _register_anew(self) -> None:
+        log.warning("the node is gone from the API, registering anew", extra={"node": self._settings.name})
+        self.node = await self._registered()
+        self._look.set()
 
     async def _report(self) -> None:
-        await self._read_back()
+        try:
+            await self._read_back()
+        except errors.NotFoundError:
+            await self._register_anew()
+            return
         runtime = await self._ask()
         wanted = core.Node()
         wanted.CopyFrom(self.node)
@@ -174,9 +189,7 @@ class Registrar:
             self._look.set()
             return
         except errors.NotFoundError:
-            log.warning("the node is gone from the API, registering anew", extra={"node": self._settings.name})
-            self.node = await self._registered()
-            self._look.set()
+            await self._register_anew()
             return
         first = not self._written_at
         self.node, self._written_at = stored, now

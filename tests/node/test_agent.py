@@ -217,6 +217,22 @@ async def test_heartbeats_go_on_while_the_node_status_stays(cluster: Cluster, cl
     assert later.metadata.resourceVersion == node.metadata.resourceVersion
 
 
+async def test_node_that_is_deleted_registers_anew(cluster: Cluster, client: Client) -> None:
+    nodes, leases = client.resource(core.Node), client.resource(coordination.Lease)
+    before = await nodes.get("node-2")
+    await nodes.delete("node-2")
+
+    async def back() -> bool:
+        try:
+            node = await nodes.get("node-2")
+            lease = await leases.get("node-2", namespace="kube-node-lease")
+        except errors.NotFoundError:
+            return False
+        return node.metadata.uid != before.metadata.uid and lease.metadata.ownerReferences[0].uid == node.metadata.uid
+
+    await until("the node is there again, and its lease belongs to it", back)
+
+
 async def test_agent_is_small(cluster: Cluster, client: Client) -> None:
     pid = cluster.pid("node-1")
     assert pid is not None

@@ -38,7 +38,7 @@ from wharfinger.api.types import meta
 Reason = Literal[
     "FieldValueRequired", "FieldValueInvalid", "FieldValueNotSupported", "FieldValueDuplicate",
     "FieldValueForbidden", "FieldValueNotFound", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid",
-    "InternalError",
+    "InternalError", "ResourceVersionTooLarge",
 ]  # fmt: skip
 
 

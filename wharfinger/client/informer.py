@@ -152,6 +152,13 @@ class Informer(Generic[M]):
             except errors.GoneError as error:
                 log.info("watch is too old, listing again", extra={**self._fields(), "reason": str(error)})
                 self.resource_version = ""
+            except errors.TimeoutError_ as error:
+                if any(cause.reason == "ResourceVersionTooLarge" for cause in error.causes):
+                    # The server, or the store below it, is older than what was seen of it (an etcd restored from a
+                    # snapshot): what is known here may never have happened there.
+                    log.warning("the apiserver is behind, listing again", extra={**self._fields(), "error": str(error)})
+                    self.resource_version = ""
+                self._trouble = True
             except errors.StatusError as error:
                 if not self._trouble:
                     log.warning("cannot follow the apiserver, trying on", extra={**self._fields(), "error": str(error)})

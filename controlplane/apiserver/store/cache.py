@@ -263,7 +263,9 @@ class Cache:
                 await reached
         except TimeoutError:
             raise errors.TimeoutError_(
-                f"Too large resource version: {revision}, current: {self._revision}", retry_after=1
+                f"Too large resource version: {revision}, current: {self._revision}",
+                retry_after=1,
+                causes=[errors.FieldError("", "ResourceVersionTooLarge", "Too large resource version")],
             ) from None
         finally:
             if reached.cancelled():  # nobody waits for it any more, and its revision may never come

@@ -174,3 +174,16 @@ async def test_a_handler_that_fails_does_not_stop_the_others() -> None:
         await client.done.wait()
     await informer.stop()
     assert told == [SimpleNamespace(name="a")]
+
+
+async def test_a_server_that_went_back_is_listed_again() -> None:
+    """A watch cannot go on at a version that a restored store has not reached: it might never, or mean another."""
+    behind = errors.TimeoutError_(
+        "Too large resource version: 9, current: 3",
+        causes=[errors.FieldError("", "ResourceVersionTooLarge", "Too large resource version")],
+    )
+    client = Scripted([[pod("a", 8), pod("b", 9)], [pod("a", 3)]], [[behind], []])
+    informer, told = await follow(client)
+    assert told == ["+a@8", "+b@9", "a@8>3", "-b"]
+    assert client.since[:2] == ["9", "3"]
+    assert [obj.metadata.name for obj in informer.items()] == ["a"]
