@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from controlplane.scheduler.config import read
 from controlplane.scheduler.decisions import Diagnosis
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.framework import Code, Ints, Refusal
@@ -25,7 +26,7 @@ from controlplane.scheduler.observed import ObservedNode, is_leaving, started
 from controlplane.scheduler.plugins import REGISTRY
 from controlplane.scheduler.podinfo import TERMINAL, PodTable
 from controlplane.scheduler.preemption import Candidate, Preemption, refusals_by_nomination
-from controlplane.scheduler.profile import DEFAULT_PLUGINS, Enabled, Profile
+from controlplane.scheduler.profile import Profile
 from controlplane.scheduler.surroundings import read_budget
 from wharfinger.api import codec, labels, quantity
 from wharfinger.api.types import core, meta, policy
@@ -41,22 +42,8 @@ def read_cases(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def profile_of(config: Mapping[str, Any] | None) -> Profile:
-    """Build the profile of a case from its KubeSchedulerConfiguration."""
-    entry = (config or {}).get("profiles", [{}])[0]
-    weights = {plugin.name: plugin.weight for plugin in DEFAULT_PLUGINS}
-    plugins = entry.get("plugins") or {}
-    removed = {item["name"] for item in (plugins.get("multiPoint") or {}).get("disabled", [])}
-    score = plugins.get("score") or {}
-    unscored = {item["name"] for item in score.get("disabled", [])}
-    for item in score.get("enabled", []):
-        weights[item["name"]] = item.get("weight", 1)
-    enabled = tuple(
-        Enabled(plugin.name, 0 if plugin.name in unscored else weights[plugin.name])
-        for plugin in DEFAULT_PLUGINS
-        if plugin.name not in removed
-    )
-    arguments = {item["name"]: item["args"] for item in entry.get("pluginConfig") or [] if item["name"] in REGISTRY}
-    return Profile(enabled=enabled, arguments=arguments)
+    """Build the profile of a case from its KubeSchedulerConfiguration. Raises ConfigurationError."""
+    return read(config).profiles[0] if config else Profile()
 
 
 def _pod(data: Mapping[str, Any]) -> core.Pod:

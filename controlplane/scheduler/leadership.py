@@ -24,7 +24,7 @@ from controlplane.scheduler.framework import Aspect
 from controlplane.scheduler.observed import ObservedNode, ObservedPod, observe_pod
 from controlplane.scheduler.podinfo import PodClass, PodInfo
 from controlplane.scheduler.profile import Profile
-from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
+from controlplane.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF, QueuedPod, SchedulingQueue
 from controlplane.scheduler.reporter import Reporter
 from controlplane.scheduler.surroundings import Surroundings
 from wharfinger.api import errors
@@ -55,10 +55,18 @@ class Remembered:
 class Leadership:
     """Schedules from :meth:`run` until that is cancelled."""
 
-    def __init__(self, client: Client, profiles: Iterable[Profile], *, seed: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        profiles: Iterable[Profile],
+        *,
+        seed: int,
+        initial_backoff: float = INITIAL_BACKOFF,
+        max_backoff: float = MAX_BACKOFF,
+    ) -> None:
         self._client = client
         self.engine = Engine(profiles, seed=seed)
-        self.queue = SchedulingQueue(self.engine.profile)
+        self.queue = SchedulingQueue(self.engine.profile, initial_backoff=initial_backoff, max_backoff=max_backoff)
         # The informers hold observed facts in place of messages; see observed.py.
         self.nodes: Informer[Any] = Informer(client.resource(core.Node), transform=self._observe_node)
         self.pods: Informer[Any] = Informer(client.resource(core.Pod), transform=self._observe_pod)

@@ -44,7 +44,6 @@ class Daemon:
     def __init__(self, options: Options, config: ClientConfig) -> None:
         self._options = options
         self._config = config
-        self._profiles = [Profile(scheduler_name=options.scheduler_name)]
         self._term: Leadership | None = None
         metrics.register(metrics.PendingPods(lambda: self._term.queue.counts if self._term else {}))
 
@@ -107,7 +106,13 @@ class Daemon:
 
     async def _lead(self, client: Client) -> None:
         seed = self._options.seed if self._options.seed is not None else random.SystemRandom().getrandbits(64)
-        term = Leadership(client, self._profiles, seed=seed)
+        term = Leadership(
+            client,
+            self._options.profiles or [Profile()],
+            seed=seed,
+            initial_backoff=self._options.initial_backoff,
+            max_backoff=self._options.max_backoff,
+        )
         self._term = term
         LEADER.labels(self._options.lease_name).set(1)
         try:

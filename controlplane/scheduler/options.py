@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from controlplane.scheduler.profile import DEFAULT_SCHEDULER_NAME
+from controlplane.scheduler.config import Configuration, ConfigurationError, load
+from controlplane.scheduler.profile import DEFAULT_SCHEDULER_NAME, Profile
+from controlplane.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF
 from wharfinger.api.durations import parse as parse_duration
 from wharfinger.daemon import TLSFiles
 
@@ -24,7 +26,9 @@ class Options:
     grpc_port: int = 10260
     grpc_advertise_address: str = ""
     tls: TLSFiles | None = None
-    scheduler_name: str = DEFAULT_SCHEDULER_NAME
+    profiles: tuple[Profile, ...] = ()
+    initial_backoff: float = INITIAL_BACKOFF
+    max_backoff: float = MAX_BACKOFF
     seed: int | None = None
     leader_elect: bool = True
     lease_duration: float = 15.0
@@ -52,13 +56,17 @@ def _duration(text: str) -> float:
 
 
 def parse(argv: Sequence[str] | None = None) -> Options:
-    """Read the command line; a wrong flag ends the process with a message, as argparse does."""
+    """Read the command line; a wrong flag or file ends the process with a message, as argparse does.
+
+    What the file of ``--config`` says stands in for flags that are not given.
+    """
     parser = argparse.ArgumentParser(
         prog="wharf-scheduler",
         description="Places pods on nodes; one of several schedulers leads.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
+    add("--config", type=Path, help="KubeSchedulerConfiguration: profiles, plugins and their arguments")
     add("--kubeconfig", help="kubeconfig with the apiserver's address and our credentials")
     add("--context", help="context of the kubeconfig to use")
     add("--bind-address", default="127.0.0.1", help="address of health, metrics and gRPC")
@@ -78,6 +86,16 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     add("--leader-elect-resource-name", default="kube-scheduler", help="name of the Lease")
     add("--log-level", choices=("debug", "info", "warning", "error"), type=str.lower, default="info", help="log level")
     add("--log-format", choices=("text", "json"), default="text", help="log format")
+    first = parser.parse_args(argv)
+    configuration = Configuration()
+    if first.config is not None:
+        try:
+            configuration = load(first.config)
+        except ConfigurationError as error:
+            parser.error(f"--config: {error}")
+        if first.scheduler_name != DEFAULT_SCHEDULER_NAME:
+            parser.error("--scheduler-name and --config do not go together: profiles name their schedulers")
+        parser.set_defaults(**configuration.flags)
     options = parser.parse_args(argv)
     if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
         parser.error("--tls-cert-file and --tls-private-key-file go together")
@@ -94,7 +112,9 @@ def parse(argv: Sequence[str] | None = None) -> Options:
         grpc_port=options.grpc_port,
         grpc_advertise_address=options.grpc_advertise_address,
         tls=tls,
-        scheduler_name=options.scheduler_name,
+        profiles=tuple(configuration.profiles) or (Profile(scheduler_name=options.scheduler_name),),
+        initial_backoff=configuration.initial_backoff or INITIAL_BACKOFF,
+        max_backoff=configuration.max_backoff or MAX_BACKOFF,
         seed=options.seed,
         leader_elect=options.leader_elect,
         lease_duration=options.leader_elect_lease_duration,

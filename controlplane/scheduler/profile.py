@@ -5,7 +5,7 @@ The defaults are kube-scheduler's. A profile names the scheduler (``spec.schedul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from controlplane.scheduler.framework import (
     Refusal,
     ScorePlugin,
 )
-from controlplane.scheduler.plugins import REGISTRY
+from controlplane.scheduler.plugins import find
 from controlplane.scheduler.podinfo import PodInfo
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
@@ -50,45 +50,62 @@ DEFAULT_PLUGINS = (
 """In the order of filters: the first that refuses a node is the one that is counted in events."""
 
 
+POINTS: Mapping[str, type[Plugin]] = {
+    "preEnqueue": PreEnqueuePlugin,
+    "queueSort": QueueSortPlugin,
+    "filter": FilterPlugin,
+    "postFilter": PostFilterPlugin,
+    "score": ScorePlugin,
+}
+"""Extension points and what a plugin must be to take part there."""
+
+
 @dataclass
 class Profile:
-    """Plugins ready for use."""
+    """Plugins ready for use. Raises ValueError for unknown plugins, wrong arguments and impossible combinations."""
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
     enabled: Iterable[Enabled] = DEFAULT_PLUGINS
+    """Take part wherever they can."""
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Name of a plugin -> its arguments."""
+    points: Mapping[str, Sequence[Enabled]] = field(default_factory=dict)
+    """Extension point -> the plugins there, instead of those enabled everywhere."""
 
     def __post_init__(self) -> None:
-        self.plugins: list[Plugin] = []
-        self.filters: list[FilterPlugin] = []
-        self.scores: list[tuple[ScorePlugin, int]] = []
-        self.gates: list[PreEnqueuePlugin] = []
-        self.post_filter: PostFilterPlugin | None = None
-        self.grounded: list[Plugin] = []
-        """Plugins whose preparation rests on more than nodes."""
-        sorts: list[QueueSortPlugin] = []
+        self._made: dict[str, Plugin] = {}
         for entry in self.enabled:
-            if entry.name not in REGISTRY:
-                known = ", ".join(sorted(REGISTRY))
-                raise ValueError(f"plugin {entry.name!r} of {self.scheduler_name} is none of {known}")
-            plugin = REGISTRY[entry.name](self.arguments.get(entry.name))
-            self.plugins.append(plugin)
-            if type(plugin).basis is not Plugin.basis:
-                self.grounded.append(plugin)
-            if isinstance(plugin, PostFilterPlugin):
-                self.post_filter = self.post_filter or plugin
-            if isinstance(plugin, FilterPlugin):
-                self.filters.append(plugin)
-            if isinstance(plugin, ScorePlugin) and entry.weight:
-                self.scores.append((plugin, entry.weight))
-            if isinstance(plugin, PreEnqueuePlugin):
-                self.gates.append(plugin)
-            if isinstance(plugin, QueueSortPlugin):
-                sorts.append(plugin)
+            self._make(entry.name)
+        self.filters = [plugin for plugin, _ in self._at("filter") if isinstance(plugin, FilterPlugin)]
+        self.scores = [
+            (plugin, weight) for plugin, weight in self._at("score") if isinstance(plugin, ScorePlugin) and weight
+        ]
+        self.gates = [plugin for plugin, _ in self._at("preEnqueue") if isinstance(plugin, PreEnqueuePlugin)]
+        sorts = [plugin for plugin, _ in self._at("queueSort") if isinstance(plugin, QueueSortPlugin)]
+        later = [plugin for plugin, _ in self._at("postFilter") if isinstance(plugin, PostFilterPlugin)]
         if len(sorts) != 1:
             raise ValueError(f"{self.scheduler_name} needs exactly one plugin that orders the queue, has {len(sorts)}")
         self.sort = sorts[0]
+        self.post_filter = later[0] if later else None
+        self.plugins = list(self._made.values())
+        self.grounded = [plugin for plugin in self.plugins if type(plugin).basis is not Plugin.basis]
+        """Plugins whose preparation rests on more than nodes."""
+
+    def _make(self, name: str) -> Plugin:
+        plugin = self._made.get(name)
+        if plugin is None:
+            plugin = self._made[name] = find(name)(self.arguments.get(name))
+        return plugin
+
+    def _at(self, point: str) -> list[tuple[Plugin, int]]:
+        wanted = POINTS[point]
+        explicit = self.points.get(point)
+        found = []
+        for entry in self.enabled if explicit is None else explicit:
+            plugin = self._make(entry.name)
+            if isinstance(plugin, wanted):
+                found.append((plugin, entry.weight))
+        return found
 
     def gate(self, pod: PodInfo) -> Refusal | None:
         """Return the first reason for which the pod must stay out of the queue."""

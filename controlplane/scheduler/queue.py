@@ -76,8 +76,16 @@ class _Parked:
 class SchedulingQueue:
     """The places of pending pods, by key ``namespace/name``."""
 
-    def __init__(self, profile_of: Callable[[PodInfo], Profile]) -> None:
+    def __init__(
+        self,
+        profile_of: Callable[[PodInfo], Profile],
+        *,
+        initial_backoff: float = INITIAL_BACKOFF,
+        max_backoff: float = MAX_BACKOFF,
+    ) -> None:
         self._profile_of = profile_of
+        self._initial_backoff = initial_backoff
+        self._max_backoff = max_backoff
         self._pods: dict[str, QueuedPod] = {}
         self._numbers = itertools.count(1)
         self._active: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
@@ -194,7 +202,7 @@ class SchedulingQueue:
 
     def _ended(self, pod: QueuedPod, now: float) -> None:
         pod.attempted = now
-        pause = min(MAX_BACKOFF, INITIAL_BACKOFF * 2.0 ** min(pod.attempts - 1, 16))
+        pause = min(self._max_backoff, self._initial_backoff * 2.0 ** min(pod.attempts - 1, 16))
         pod.ready = math.ceil((now + pause) / BACKOFF_WINDOW) * BACKOFF_WINDOW
 
     # -- waking up

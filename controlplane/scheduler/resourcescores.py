@@ -51,7 +51,15 @@ def is_scalar(resource: str) -> bool:
 
 def read_resources(entries: Sequence[Mapping[str, Any]]) -> tuple[Weighted, ...]:
     """Read ``resources`` of a plugin's arguments; a missing weight is 1."""
+    for index, entry in enumerate(entries):
+        _only(entry, {"name", "weight"}, f"resources[{index}]")
     return tuple(Weighted(str(entry["name"]), int(entry.get("weight", 1) or 1)) for entry in entries) or CPU_AND_MEMORY
+
+
+def _only(entry: Mapping[str, Any], known: set[str], path: str) -> None:
+    for name in entry:
+        if name not in known:
+            raise ValueError(f"{path}.{name}: unknown key")
 
 
 def read_strategy(arguments: Mapping[str, Any]) -> Strategy:
@@ -61,7 +69,12 @@ def read_strategy(arguments: Mapping[str, Any]) -> Strategy:
         raise ValueError(
             f"scoringStrategy.type: {type_!r} is none of LeastAllocated, MostAllocated, RequestedToCapacityRatio"
         )
-    points = (arguments.get("requestedToCapacityRatio") or {}).get("shape") or []
+    _only(arguments, {"type", "resources", "requestedToCapacityRatio"}, "scoringStrategy")
+    ratio = arguments.get("requestedToCapacityRatio") or {}
+    _only(ratio, {"shape"}, "scoringStrategy.requestedToCapacityRatio")
+    points = ratio.get("shape") or []
+    for index, point in enumerate(points):
+        _only(point, {"utilization", "score"}, f"scoringStrategy.requestedToCapacityRatio.shape[{index}]")
     if type_ == "RequestedToCapacityRatio" and not points:
         raise ValueError("scoringStrategy.requestedToCapacityRatio.shape: needs at least one point")
     factor = MAX_SCORE // _MAX_CUSTOM_SCORE

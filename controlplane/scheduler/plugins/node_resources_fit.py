@@ -124,9 +124,10 @@ class _Filter(Filter):
             elif index == 0:
                 changes.append(Change(f"let {node} run pods (its allocatable says none)", 3.0))
             elif need > capacity:
-                most = amounts.quantity(resource, capacity, up=False)
-                text = f"request at most {most} {resource}" if capacity else f"do not request {resource}"
-                changes.append(Change(text, 2.0 + (need - capacity) / need, of_pod=True))
+                # What others use is not to be had either: with less than all of the node the pod fits at once.
+                most = amounts.quantity(resource, max(free, 0), up=False)
+                text = f"request at most {most} {resource}" if free > 0 else f"do not request {resource}"
+                changes.append(Change(text, 2.0 + (need - max(free, 0)) / need, of_pod=True))
             else:
                 missing = amounts.quantity(resource, need - free)
                 changes.append(Change(f"free {missing} {resource} on {node}", 1.0 + (need - free) / capacity))
