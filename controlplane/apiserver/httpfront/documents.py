@@ -36,6 +36,8 @@ class Documents:
         if not rest or rest[0] not in ("v2", "v3"):
             return None
         wanted = {clause.media for clause in media.clauses(accept)}
+        if list(rest) == ["v2"] and wanted & openapi.BINARY_ACCEPTED:
+            return Reply(200, await self._document("v2 binary"), openapi.BINARY)
         if wanted and not wanted & {JSON, "*/*", "application/*"}:
             raise media.not_acceptable()
         if list(rest) == ["v2"]:
@@ -76,8 +78,9 @@ class Documents:
         return self._made[path]
 
     def _make(self, path: str) -> bytes:
-        if path == "v2":
+        if path.startswith("v2"):
             every = [kind for pair in self._discovery.group_versions() for kind in self._discovery.kinds(*pair)]
-            return orjson.dumps(openapi.v2_document(every, version=version.GIT_VERSION))
+            document = openapi.v2_document(every, version=version.GIT_VERSION)
+            return openapi.encode_binary(document) if path.endswith("binary") else orjson.dumps(document)
         served = self._discovery.kinds(*self._paths()[path])
         return orjson.dumps(openapi.v3_document(served, version=version.GIT_VERSION))

@@ -84,7 +84,8 @@ def _only_namespace(own: meta.ObjectMeta, namespace: str, errors: Errors) -> Non
         rest.ClearField(field)
     if not rest.namespace or rest.namespace == namespace:
         rest.ClearField("namespace")
-    if any(value != "" for _, value in rest.ListFields()):
+    # Clients of protobuf write every field, also those that are zero.
+    if any(value not in ("", 0) for _, value in rest.ListFields()):
         errors.invalid("metadata", "", "must be empty" + (" except for namespace" if namespace else ""))
 
 
