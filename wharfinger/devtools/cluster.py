@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 
 from wharfinger import pki
-from wharfinger.api.types import core
+from wharfinger.api.types import coordination, core
 from wharfinger.client import Client, ClientConfig
 from wharfinger.devtools.containerd import DevtoolsError, NodeRuntime, Switch
 from wharfinger.devtools.ports import free_ports
@@ -317,16 +317,54 @@ class Cluster:
         """Start everything that does not run yet, one after another, each when the one before is ready."""
         self._save_state()
         self.prepare()
+        self._remove_surplus_nodes()
         for name in self.daemons():
+            self._stop_changed(name)
             self.start(name)
         self.wait_nodes_ready()
+        self._delete_surplus_node_objects()
 
-    def wait_nodes_ready(self, *, timeout: float = 60) -> None:
-        """Wait until every node says that it is ready. Raises DevtoolsError when an agent ends or time runs out."""
+    def _stop_changed(self, name: str) -> None:
+        """Stop a daemon that runs with other flags than it should have by now."""
+        running = None if name.startswith("containerd-") else self.processes.running(name)
+        if running is not None and list(running.command) != self.command(name):
+            self.processes.stop(name)
+            self.progress(f"{name} stopped: its flags have changed")
+
+    def _remove_surplus_nodes(self) -> None:
+        """Take down nodes that an earlier `up` with larger numbers has started."""
+        if not self.settings.hollow and self.processes.stop(HOLLOW):
+            self.processes.forget(HOLLOW)
+            self.progress(f"{HOLLOW} stopped")
+        wanted = self.node_names()
+        for record in sorted((self.directory / "nodes").glob("*/node.json")):
+            folder = record.parent
+            if folder.name in wanted:
+                continue
+            self.processes.stop(folder.name)
+            self.processes.forget(folder.name)
+            NodeRuntime.load(folder).purge()
+            self.progress(f"{folder.name}: agent, pods, containerd and network removed")
+
+    def _delete_surplus_node_objects(self) -> None:
+        """Delete the Node objects of such nodes; their pods follow, and controllers make new ones elsewhere."""
+        if APISERVER in self.settings.without:
+            return
+        limits = {"node-": self.settings.nodes, "hollow-": self.settings.hollow}
+        for name in asyncio.run(_delete_nodes_beyond(ClientConfig.load(self.kubeconfig), limits)):
+            self.progress(f"node object {name} deleted")
+
+    def wait_nodes_ready(self, *, timeout: float = 60, only: str = "") -> None:
+        """Wait until every node (`only`: of this agent) says that it is ready.
+
+        Raises DevtoolsError when an agent ends or time runs out.
+        """
         agents = {name: name for name in self.node_names()}
         if self.settings.hollow:
             agents |= {f"hollow-{index}": HOLLOW for index in range(1, self.settings.hollow + 1)}
-        waiting = {node: agent for node, agent in agents.items() if agent not in self.settings.without}
+        waiting = {
+            node: agent for node, agent in agents.items() if only in ("", agent) and agent not in self.settings.without
+        }
         if not waiting or APISERVER in self.settings.without:
             return
         started = time.monotonic()
@@ -335,13 +373,19 @@ class Cluster:
             for agent in set(waiting.values()):
                 if self.processes.running(agent) is None:
                     raise DevtoolsError(f"{agent} ended; the end of its log:\n{self.processes.tail(agent)}")
-            return waiting.keys() <= asyncio.run(_ready_nodes(ClientConfig.load(self.kubeconfig)))
+            since = {}
+            for node, agent in waiting.items():
+                running = self.processes.running(agent)
+                since[node] = running.started if running else time.time()
+            return waiting.keys() <= asyncio.run(_ready_nodes(ClientConfig.load(self.kubeconfig), since))
 
         try:
             wait_until(ready, timeout)
         except TimeoutError:
             raise DevtoolsError(f"not all of {len(waiting)} nodes were ready after {timeout:g} s") from None
-        self.progress(f"{len(waiting)} nodes ready ({time.monotonic() - started:.1f} s)")
+        self.progress(
+            f"{len(waiting)} node{'s' if len(waiting) > 1 else ''} ready ({time.monotonic() - started:.1f} s)"
+        )
 
     def start(self, name: str) -> None:
         """Start one daemon and wait until it is ready; does nothing when it runs."""
@@ -355,8 +399,11 @@ class Cluster:
             if self.processes.running(name) is not None:
                 return
             self.processes.start(name, self.command(name))
-            if (probe := self._probe(name)) is not None:
-                self.processes.wait_ready(name, probe, timeout=60)
+            probe = self._probe(name)
+            if probe is None:  # an agent; wait_nodes_ready tells whether it is well
+                self.progress(f"{name} started")
+                return
+            self.processes.wait_ready(name, probe, timeout=60)
         self.progress(f"{name} ready ({time.monotonic() - started:.1f} s)")
 
     def _probe(self, name: str) -> Callable[[], bool] | None:
@@ -375,10 +422,14 @@ class Cluster:
         pair = (self.pki / "user-admin.crt", self.pki / "user-admin.key")
         return lambda: https_ok(f"https://127.0.0.1:{self.port(purpose)}/readyz", self.pki / "ca.crt", pair)
 
-    def stop(self, name: str) -> bool:
-        """Stop one daemon; return whether it ran. Containers outlive their agent and their containerd."""
+    def check_name(self, name: str) -> None:
+        """Raise DevtoolsError for a name that this cluster does not have."""
         if name not in self.daemons():
             raise DevtoolsError(f"{name!r} is no daemon of this cluster; it has {', '.join(self.daemons())}")
+
+    def stop(self, name: str) -> bool:
+        """Stop one daemon; return whether it ran. Containers outlive their agent and their containerd."""
+        self.check_name(name)
         if name.startswith("containerd-"):
             runtime = self.runtime(name.removeprefix("containerd-"))
             ran = runtime.pid is not None
@@ -464,14 +515,37 @@ class Cluster:
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
 
 
-async def _ready_nodes(config: ClientConfig) -> set[str]:
+async def _ready_nodes(config: ClientConfig, since: Mapping[str, float]) -> set[str]:
+    """Return the nodes that are ready and whose agents, started at `since`, have said so themselves.
+
+    What a node was before its agent was started may still stand in etcd; a heartbeat tells. All clocks are this host's.
+    """
     async with Client(config) as client:
         nodes = (await client.resource(core.Node).list()).items
+        leases = (await client.resource(coordination.Lease).list(namespace="kube-node-lease")).items
+    renewed = {lease.metadata.name: lease.spec.renewTime.seconds for lease in leases}
     return {
-        node.metadata.name
+        name
         for node in nodes
-        if any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
+        if (name := node.metadata.name) in since
+        and renewed.get(name, 0) >= int(since[name])
+        and any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
     }
+
+
+async def _delete_nodes_beyond(config: ClientConfig, limits: Mapping[str, int]) -> list[str]:
+    """Delete the nodes PREFIX-N with an N above the limit of the prefix; returns their names."""
+    async with Client(config) as client:
+        nodes = client.resource(core.Node)
+        deleted = []
+        for node in (await nodes.list()).items:
+            name = node.metadata.name
+            for prefix, limit in limits.items():
+                number = name.removeprefix(prefix)
+                if number != name and number.isdecimal() and int(number) > limit:
+                    await nodes.delete(name)
+                    deleted.append(name)
+        return deleted
 
 
 def own_network() -> tuple[str, int]:

@@ -11,12 +11,19 @@ from pathlib import Path
 
 import click
 
-from wharfinger.devtools.cluster import Cluster
+from wharfinger.devtools.cluster import APISERVER, Cluster
 from wharfinger.devtools.containerd import DevtoolsError
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ROOT / ".local"
 EXAMPLE = "examples/pod.yaml"
+SHORT_TIMERS: dict[str, tuple[str, ...]] = {
+    "apiserver": ("--default-not-ready-toleration-seconds=5", "--default-unreachable-toleration-seconds=5"),
+    "controller-manager": ("--node-monitor-period=1s", "--node-monitor-grace-period=6s"),
+    "node": ("--heartbeat-interval=1s",),
+    "hollow": ("--heartbeat-interval=1s",),
+}
+"""What `./dev up --short-timers` adds: a node is given up seconds after its agent has ended, not minutes."""
 LINTERS = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
@@ -51,8 +58,27 @@ def setup() -> None:
 @click.option("--nodes", type=click.IntRange(0, 20), help="Nodes with a real containerd each (default 1).")
 @click.option("--hollow", type=click.IntRange(0, 10_000), help="Nodes without containers, in one process (default 0).")
 @click.option("--apiservers", type=click.IntRange(1, 3), help="Apiservers over the one etcd (default 1).")
-def up(nodes: int | None, hollow: int | None, apiservers: int | None) -> None:
-    """Start a cluster below .local/ and an example pod in it; what runs already stays as it is."""
+@click.option(
+    "--short-timers/--usual-timers",
+    default=None,
+    help="Give up a silent node after 6 s and its new pods 5 s later, not after 40 s and 300 s.",
+)
+@click.option(
+    "--flag",
+    "flags",
+    multiple=True,
+    metavar="DAEMON=FLAG",
+    help="One more flag for a daemon, such as scheduler=--log-level=debug; node= is for all agents, and DAEMON= "
+    "takes away what was added before.",
+)
+def up(
+    nodes: int | None, hollow: int | None, apiservers: int | None, short_timers: bool | None, flags: tuple[str, ...]
+) -> None:
+    """Start a cluster below .local/ and an example pod in it; what runs already stays as it is.
+
+    The options are remembered for the next `up`. A daemon whose flags have changed is started again, and nodes above
+    --nodes and --hollow are taken away.
+    """
     cluster = local()
     settings = cluster.settings
     settings.default_ports = True
@@ -62,6 +88,7 @@ def up(nodes: int | None, hollow: int | None, apiservers: int | None) -> None:
         settings.hollow = hollow
     if apiservers is not None:
         settings.apiservers = apiservers
+    set_flags(cluster, short_timers=short_timers, flags=flags)
     if settings.nodes and os.geteuid() != 0:
         raise click.ClickException("nodes with containers need root; without it use --nodes 0 --hollow 3")
     started = time.monotonic()
@@ -70,6 +97,25 @@ def up(nodes: int | None, hollow: int | None, apiservers: int | None) -> None:
         if settings.nodes + settings.hollow:
             show_example(cluster)
     say(f"up after {time.monotonic() - started:.0f} s; try: wharf get nodes   (wharf is .venv/bin/wharf)")
+
+
+def set_flags(cluster: Cluster, *, short_timers: bool | None, flags: tuple[str, ...]) -> None:
+    """Note flags for daemons in the cluster's settings. ClickException for a daemon that no cluster has."""
+    noted = cluster.settings.flags
+    if short_timers is not None:
+        for daemon, preset in SHORT_TIMERS.items():
+            rest = [flag for flag in noted.get(daemon, []) if flag not in preset]
+            noted[daemon] = [*(preset if short_timers else ()), *rest]
+    for text in flags:
+        daemon, _, flag = text.partition("=")
+        known = {"node", "hollow", *cluster.daemons()} - {name for name in cluster.daemons() if "containerd" in name}
+        if daemon not in known:
+            raise click.BadParameter(f"{daemon!r} is none of {', '.join(sorted(known))}", param_hint="--flag")
+        if not flag:
+            noted.pop(daemon, None)
+            continue
+        name = flag.partition("=")[0]
+        noted[daemon] = [*(old for old in noted.get(daemon, []) if old.partition("=")[0] != name), flag]
 
 
 def show_example(cluster: Cluster) -> None:
@@ -109,10 +155,13 @@ def status(as_json: bool) -> None:
     if not rows:
         say("no cluster here; ./dev up makes one")
         return
+    table = [("NAME", "PID", "LOG", "ADDRESSES")]
     for row in rows:
-        state = f"pid {row['pid']}" if row["pid"] else "not running"
         log = os.path.relpath(row["log"], Path.cwd())
-        click.echo(f"{row['name']:<22}{state:<14}{', '.join(row['addresses']) or '-':<60} {log}")
+        table.append((row["name"], str(row["pid"] or "stopped"), log, ", ".join(row["addresses"]) or "-"))
+    widths = [max(len(line[column]) for line in table) for column in range(3)]
+    for line in table:
+        click.echo("   ".join([*(f"{line[column]:<{widths[column]}}" for column in range(3)), line[3]]))
 
 
 @main.command()
@@ -121,16 +170,32 @@ def start(name: str) -> None:
     """Start one daemon (as in ./dev status) and wait until it is ready."""
     with errors_shown():
         cluster = local()
+        cluster.check_name(name)
+        if cluster.pid(name) is not None:
+            say(f"{name} runs already")
+            return
         cluster.prepare()
         cluster.start(name)
+        if cluster.pid(APISERVER) is not None:
+            cluster.wait_nodes_ready(only=name)
 
 
 @main.command()
 @click.argument("name")
-def stop(name: str) -> None:
-    """Stop one daemon (as in ./dev status)."""
+@click.option("--kill", is_flag=True, help="With SIGKILL, as a crash would.")
+def stop(name: str, kill: bool) -> None:
+    """Stop one daemon (as in ./dev status); containers go on running."""
     with errors_shown():
-        say(f"{name} stopped" if local().stop(name) else f"{name} was not running")
+        cluster = local()
+        cluster.check_name(name)
+        if cluster.pid(name) is None:
+            say(f"{name} was not running")
+        elif kill:
+            cluster.kill(name)
+            say(f"{name} killed")
+        else:
+            cluster.stop(name)
+            say(f"{name} stopped")
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
