@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version as distribution_version
 
 from nodeagent.machine import Machine, Usage
 from nodeagent.runtime import ImageRecord, RuntimeStatus, RuntimeVersion
 from wharfinger.api.quantity import Quantity
 from wharfinger.api.quantity import parse as parse_quantity
 from wharfinger.api.types import core, meta
+from wharfinger.version import git_version
 
-KUBELET_VERSION = f"v1.36.0+wharfinger.{distribution_version('wharfinger')}"
+KUBELET_VERSION = git_version()
 MAX_IMAGES = 50
 MEMORY_PRESSURE_BYTES = 100 * 1024 * 1024
 DISK_PRESSURE_SHARE = 0.1

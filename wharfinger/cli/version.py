@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Any
 
 import click
@@ -12,14 +11,7 @@ import click
 from wharfinger.cli.columns import print_columns
 from wharfinger.cli.failures import UnreachableError
 from wharfinger.cli.session import Session, command
-
-KUBERNETES = "v1.36.0"
-"""The version of Kubernetes whose API is spoken."""
-
-
-def client_version() -> str:
-    """Return wharf's own version, in Kubernetes' form."""
-    return f"{KUBERNETES}+wharfinger.{metadata.version('wharfinger')}"
+from wharfinger.version import git_version
 
 
 @command(name="version")
@@ -29,7 +21,7 @@ async def version(session: Session, *, client_only: bool, output: str | None) ->
     """Show the versions of wharf and of the server."""
     from wharfinger.cli.output import dump_json, dump_yaml
 
-    found: dict[str, Any] = {"clientVersion": {"gitVersion": client_version(), "major": "1", "minor": "36"}}
+    found: dict[str, Any] = {"clientVersion": {"gitVersion": git_version(), "major": "1", "minor": "36"}}
     if not client_only:
         async with session.client() as client:
             info = await client.version()
