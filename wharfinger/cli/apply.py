@@ -58,7 +58,7 @@ async def apply(
         "field_validation": validation(validate),
     }
     async with session.client() as client:
-        for manifest in read_all(files, recursive=recursive):
+        for manifest in read_all(files, recursive=recursive, verb="apply"):
             if isinstance(manifest, Broken):
                 reporter.error(manifest.reason)
             else:

@@ -28,7 +28,7 @@ def validation(value: str) -> str:
 
 
 @command(name="create")
-@click.argument("arguments", nargs=-1, metavar="[-f FILE | TYPE NAME]")
+@click.argument("arguments", nargs=-1, metavar="[-f FILE | TYPE NAME [-- COMMAND]]")
 @FILES
 @RECURSIVE
 @VALIDATE
@@ -49,6 +49,7 @@ async def create(session: Session, **given: Any) -> int:
       wharf create namespace shop
       wharf create configmap settings --from-literal=mode=fast
       wharf create -f manifests/ -R
+      wharf create deployment web --image=nginx --replicas=3 -- nginx -g "daemon off;"
       cat pod.json | wharf create -f -
     """
     files, arguments = given["files"], given["arguments"]
@@ -64,7 +65,7 @@ async def create(session: Session, **given: Any) -> int:
 
         source: Iterable[Manifest | Broken] = [Manifest(build(arguments, given), "")]
     else:
-        source = read_all(files, recursive=given["recursive"])
+        source = read_all(files, recursive=given["recursive"], verb="create")
     async with session.client() as client:
         for manifest in source:
             if isinstance(manifest, Broken):

@@ -69,14 +69,19 @@ def plan(
         elif owner is None and not finished:
             refusal = "cannot delete Pods that declare no controller (use --force to override)"
             warning = "deleting Pods that declare no controller"
+        local = not finished and any(volume.volumeSource.HasField("emptyDir") for volume in pod.spec.volumes)
+        refused = False
         if refusal and not force:
             result.refusals.setdefault(refusal, []).append(name)
+            refused = True
+        if local and not delete_emptydir_data:
+            # Said beside the other reason: whoever adds one flag should not learn of the next one only then.
+            text = "cannot delete Pods with local storage (use --delete-emptydir-data to override)"
+            result.refusals.setdefault(text, []).append(name)
+            refused = True
+        if refused:
             continue
-        if not finished and any(volume.volumeSource.HasField("emptyDir") for volume in pod.spec.volumes):
-            if not delete_emptydir_data:
-                text = "cannot delete Pods with local storage (use --delete-emptydir-data to override)"
-                result.refusals.setdefault(text, []).append(name)
-                continue
+        if local:
             result.warnings.setdefault("deleting Pods with local storage", []).append(name)
         if warning:
             result.warnings.setdefault(warning, []).append(name)
@@ -138,6 +143,8 @@ async def _drain(client: Client, node: core.Node, options: dict[str, Any], repor
     )
     if decided.refusals:
         reasons = ", ".join(f"{text}: {', '.join(names)}" for text, names in decided.refusals.items())
+        if len(decided.refusals) > 1:
+            reasons = f"[{reasons}]"
         reporter.error(f'unable to drain node "{name}" due to error: {reasons}, continuing command...')
         return False
     if decided.warnings:

@@ -13,7 +13,7 @@ import click
 import orjson
 
 from wharfinger.cli import selecting
-from wharfinger.cli.failures import CommandError, complain
+from wharfinger.cli.failures import CommandError, complain, status_line
 from wharfinger.cli.output import document_of_raw, dump_yaml
 from wharfinger.cli.reporting import Reporter
 from wharfinger.cli.session import Session, command
@@ -47,12 +47,15 @@ async def _edit(client: Any, one: selecting.Chosen, reporter: Reporter, subresou
     except NotFoundError as error:
         reporter.status(error)
         return
-    text, notes = dump_yaml(current), ""
+    text, notes, refused = dump_yaml(current), "", ""
     while True:
         edited_text = _open_editor(_HEAD + notes + text)
         stripped = "".join(line for line in edited_text.splitlines(keepends=True) if not line.startswith("#"))
         if not stripped.strip() or stripped == text:
-            complain("Edit cancelled, no changes made." if not notes else "Edit cancelled, the object is unchanged.")
+            if refused:
+                _give_up(reporter, text, refused)
+            else:
+                complain("Edit cancelled, no changes made.")
             return
         text = stripped
         try:
@@ -70,10 +73,21 @@ async def _edit(client: Any, one: selecting.Chosen, reporter: Reporter, subresou
         except ServiceUnavailableError:
             raise
         except (StatusError, CommandError) as error:
-            notes = "".join(f"# {line}\n" for line in str(error).splitlines()) + "#\n"
+            refused = status_line(error) if isinstance(error, StatusError) else f"error: {error}"
+            notes = "".join(f"# {line}\n" for line in refused.splitlines()) + "#\n"
             continue
         reporter.done(document_of_raw(answer), "edited")
         return
+
+
+def _give_up(reporter: Reporter, text: str, refused: str) -> None:
+    """Say why the last change was refused, and keep it: nobody should have to type it again."""
+    handle, name = tempfile.mkstemp(prefix="wharf-edit-", suffix=".yaml")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    complain(refused)
+    complain(f'A copy of your changes has been stored to "{name}"')
+    reporter.error("Edit cancelled, no valid changes were saved.")
 
 
 def _open_editor(text: str) -> str:

@@ -1,6 +1,7 @@
 """Small objects without a file: ``wharf create namespace x``, ``configmap``, ``secret generic``, ``deployment`` …
 
-Each is a function from the command line to a document, with one line in the table.
+Each is a function from the command line to a document, with one line in the table. What follows the name is a
+deployment's command (kubectl demands a ``--`` before it; click does not tell whether there was one).
 """
 
 from __future__ import annotations
@@ -51,11 +52,13 @@ def _secret(name: str, flags: Flags) -> dict[str, Any]:
 def _deployment(name: str, flags: Flags) -> dict[str, Any]:
     images: Sequence[str] = flags["images"]
     needs(bool(images), 'required flag(s) "image" not set')
+    command = list(flags["command"])
+    needs(not command or len(images) == 1, "cannot specify multiple --image options and command")
     labels = {"app": name}
-    containers = []
+    containers: list[dict[str, Any]] = []
     for image in images:
         short = image.rpartition("/")[2].partition("@")[0].partition(":")[0].replace(".", "-").replace("_", "-")
-        containers.append({"name": short.lower(), "image": image})
+        containers.append({"name": short.lower(), "image": image, **({"command": command} if command else {})})
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -91,8 +94,9 @@ def build(arguments: Sequence[str], flags: Flags) -> dict[str, Any]:
     if maker is _secret:
         needs(len(words) > 1 and words[1] == "generic", "say which secret: wharf create secret generic NAME")
         words.pop(1)
-    needs(len(words) == 2, f"exactly one NAME is required, received {len(words) - 1}")
-    return maker(words[1], flags)
+    takes_command = maker is _deployment and len(words) > 2
+    needs(len(words) == 2 or takes_command, f"exactly one NAME is required, received {len(words) - 1}")
+    return maker(words[1], {**flags, "command": words[2:]})
 
 
 def entries(flags: Flags) -> dict[str, bytes]:

@@ -97,10 +97,22 @@ class Broken:
     reason: str
 
 
-def read_all(files: Sequence[str], *, recursive: bool = False) -> Iterator[Manifest | Broken]:
-    """Yield the objects of files, folders and ``-``, in order; what cannot be used comes as Broken."""
+def read_all(files: Sequence[str], *, recursive: bool = False, verb: str = "") -> Iterator[Manifest | Broken]:
+    """Yield the objects of files, folders and ``-``, in order; what cannot be used comes as Broken.
+
+    With a `verb` it is a mistake when there are none, as in ``no objects passed to create``.
+    """
     if not files:
         raise CommandError("must specify one of -f and -k")
+    found = False
+    for one in _read_files(files, recursive=recursive):
+        found = True
+        yield one
+    if verb and not found:
+        raise CommandError(f"no objects passed to {verb}")
+
+
+def _read_files(files: Sequence[str], *, recursive: bool) -> Iterator[Manifest | Broken]:
     for name in files:
         if name == "-":
             yield from _parse(sys.stdin.buffer.read(MAX_BYTES + 1), "STDIN")

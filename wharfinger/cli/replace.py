@@ -41,7 +41,7 @@ async def replace(
         "field_validation": validation(validate),
     }
     async with session.client() as client:
-        for manifest in read_all(files, recursive=recursive):
+        for manifest in read_all(files, recursive=recursive, verb="replace"):
             if isinstance(manifest, Broken):
                 reporter.error(manifest.reason)
                 continue

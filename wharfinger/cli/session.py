@@ -29,6 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 SHARED = ("kubeconfig", "context", "cluster", "user", "namespace", "server", "token")
 _FLAGS = "(command line)"
 """Name of the kubeconfig entries that flags stand for."""
+_NO_CHECKOUT = ", or stand in a checkout whose ./dev up has made a cluster"
 LOCAL_KUBECONFIG = Path(".local") / "kubeconfig"
 """Where ``./dev up`` puts the kubeconfig of a development cluster, below the checkout."""
 
@@ -64,7 +65,8 @@ class Session:
         try:
             return load_document(self.kubeconfig)
         except ConfigError as error:
-            raise CommandError(str(error)) from error
+            hint = "" if self.kubeconfig or os.environ.get("KUBECONFIG") else _NO_CHECKOUT
+            raise CommandError(f"{error}{hint}") from error
 
     @cached_property
     def config(self) -> ClientConfig:

@@ -87,3 +87,12 @@ def test_kinds_and_namespaces(tmp_path: Path) -> None:
         pod.namespace("default", explicit="z")
     with pytest.raises(CommandError, match='no matches for kind "Yard" in version "x/v1"'):
         _ = other.kind
+
+
+@pytest.mark.parametrize("text", ["", "---\n# nothing\n"])
+def test_no_object_is_a_mistake_for_verbs_that_need_one(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    assert list(read_all([str(file)])) == []
+    with pytest.raises(CommandError, match="no objects passed to create"):
+        list(read_all([str(file)], verb="create"))

@@ -12,6 +12,7 @@ from wharfinger.api.types import core
 from wharfinger.cli.drain import plan
 from wharfinger.cli.events import interval, last_seen
 from wharfinger.cli.failures import CommandError
+from wharfinger.cli.imperative import build
 from wharfinger.cli.metadata import split_changes
 from wharfinger.cli.nodes import Taint, parse_taints
 from wharfinger.cli.wait import parse_goal
@@ -54,6 +55,30 @@ def test_drain(pod: core.Pod, flags: dict[str, bool], evicted: bool, refused: st
     assert bool(refused) == bool(found.refusals)
     assert warned in "".join(found.warnings)
     assert bool(warned) == bool(found.warnings)
+
+
+def test_drain_says_every_reason_at_once() -> None:
+    pods = [_pod("a", volumes=EMPTY_DIR), _pod("b"), _pod("c", owner="ReplicaSet/r", volumes=EMPTY_DIR)]
+    found = plan(pods, daemonsets=set(), force=False, ignore_daemonsets=False, delete_emptydir_data=False)
+    assert {text.partition(" (")[0]: names for text, names in found.refusals.items()} == {
+        "cannot delete Pods that declare no controller": ["x/a", "x/b"],
+        "cannot delete Pods with local storage": ["x/a", "x/c"],
+    }
+
+
+_FLAGS: dict[str, Any] = {"images": ["a.example/web.app:1"], "replicas": None, "literals": (), "from_files": ()}
+
+
+def test_create_deployment_takes_a_command() -> None:
+    document = build(["deployment", "web", "sleep", "3600"], _FLAGS)
+    assert document["spec"]["template"]["spec"]["containers"] == [
+        {"name": "web-app", "image": "a.example/web.app:1", "command": ["sleep", "3600"]}
+    ]
+    assert "command" not in build(["deploy", "web"], _FLAGS)["spec"]["template"]["spec"]["containers"][0]
+    with pytest.raises(CommandError, match="multiple --image options and command"):
+        build(["deployment", "web", "sleep"], {**_FLAGS, "images": ["a", "b"]})
+    with pytest.raises(CommandError, match="exactly one NAME"):
+        build(["namespace", "a", "b"], _FLAGS)
 
 
 def test_taints() -> None:
