@@ -20,7 +20,7 @@ from controlplane.controllers.objects import controller_of
 from controlplane.controllers.options import Options
 from wharfinger.api import errors, kinds
 from wharfinger.api.types import core
-from wharfinger.client import Client, EventRecorder, Informer, WorkQueue
+from wharfinger.client import Client, EventRecorder, Informer, NamedRecorder, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class Context:
     client: Client
     """Fenced by the term."""
     informers: SharedInformers
-    recorder: EventRecorder
+    recorder: EventRecorder | NamedRecorder
     options: Options
     clock: Callable[[], float] = time.monotonic
     queues: list[WorkQueue[Any]] = field(default_factory=list)

@@ -14,6 +14,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 from controlplane.controllers.context import Context, Controller, SharedInformers
 from controlplane.controllers.deployment import DeploymentController
@@ -29,7 +30,7 @@ from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.storage_protection import StorageProtectionController
 from controlplane.controllers.taint_eviction import TaintEvictionController
 from wharfinger.api import errors
-from wharfinger.client import Client, EventRecorder, Fence, LeaderElector
+from wharfinger.client import Client, EventRecorder, Fence, LeaderElector, NamedRecorder
 from wharfinger.daemon.metrics import LEADER
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,16 @@ FACTORIES: tuple[Callable[[Context], Controller], ...] = (
     GarbageCollector,
 )
 """Every controller; one line each."""
+
+EVENT_SOURCES = {
+    NodeLifecycleController.name: "node-controller",
+    TaintEvictionController.name: "taint-eviction-controller",
+    ReplicaSetController.name: "replicaset-controller",
+    DeploymentController.name: "deployment-controller",
+    DisruptionController.name: "controllermanager",
+    GarbageCollector.name: "garbage-collector-controller",
+}
+"""Whom Kubernetes names as the source of a controller's events; people and tools filter by it."""
 
 
 class Manager:
@@ -103,7 +114,7 @@ class Manager:
         recorder = EventRecorder(client, component=COMPONENT, host=socket.gethostname())
         context = Context(client, informers, recorder, self._options)
         try:
-            controllers = [factory(context) for factory in FACTORIES if self._wanted(factory)]
+            controllers = [factory(_named(context, factory)) for factory in FACTORIES if self._wanted(factory)]
             await informers.start()
             async with asyncio.TaskGroup() as group:
                 for controller in controllers:
@@ -127,6 +138,14 @@ class Manager:
         if name == RootCAPublisher.name and not self._options.root_ca_file:
             return False
         return self._options.enabled(name)
+
+
+def _named(context: Context, factory: Callable[[Context], Controller]) -> Context:
+    """Return the context with a recorder that names the controller as Kubernetes does; all else is shared."""
+    source = EVENT_SOURCES.get(str(getattr(factory, "name", "")))
+    if source is None or not isinstance(context.recorder, EventRecorder):
+        return context
+    return replace(context, recorder=NamedRecorder(context.recorder, source))
 
 
 def _first(faults: BaseException) -> BaseException:

@@ -4,7 +4,7 @@ from wharfinger.client.client import Client, Fence
 from wharfinger.client.config import ClientConfig, ConfigError
 from wharfinger.client.informer import Informer, object_key
 from wharfinger.client.leaderelection import LeaderElector
-from wharfinger.client.recorder import EventRecorder
+from wharfinger.client.recorder import EventRecorder, NamedRecorder
 from wharfinger.client.resources import Event, ObjectList, RawClient, RawObject, ResourceClient
 from wharfinger.client.transport import CHANNEL_OPTIONS, SERVER_OPTIONS
 from wharfinger.client.workqueue import WorkQueue
@@ -21,6 +21,7 @@ __all__ = [
     "Fence",
     "Informer",
     "LeaderElector",
+    "NamedRecorder",
     "ObjectList",
     "RawClient",
     "RawObject",

@@ -170,6 +170,10 @@ class LeaderElector:
                 if current is not None and current.spec.holderIdentity != self._identity:
                     log.warning("the lease was taken", extra=self._fields() | {"holder": current.spec.holderIdentity})
                     return current
+                if current is not None and current.spec.leaseTransitions != lease.spec.leaseTransitions:
+                    # Every write of ours is refused by now: our term has ended.
+                    log.warning("the lease was taken anew under our identity", extra=self._fields())
+                    return current
                 if current is not None:
                     lease = current
             except TimeoutError:

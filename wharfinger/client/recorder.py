@@ -67,8 +67,13 @@ class EventRecorder:
         """How many events wait to be written; beyond PENDING further ones are dropped."""
         return len(self._pending)
 
-    def event(self, obj: Message, type_: str, reason: str, message: str, *, field_path: str = "") -> None:
-        """Record that something happened to an object; `type_` is ``Normal`` or ``Warning``."""
+    def event(
+        self, obj: Message, type_: str, reason: str, message: str, *, field_path: str = "", component: str = ""
+    ) -> None:
+        """Record that something happened to an object; `type_` is ``Normal`` or ``Warning``.
+
+        `component` is the source to name when it is another than the recorder's.
+        """
         kind, metadata = kinds.of(obj), obj.metadata  # type: ignore[attr-defined]
         reference = core.ObjectReference(
             kind=kind.kind,
@@ -79,21 +84,24 @@ class EventRecorder:
             resourceVersion=metadata.resourceVersion,
             fieldPath=field_path,
         )
-        self.event_for(reference, type_, reason, message)
+        self.event_for(reference, type_, reason, message, component=component)
 
-    def event_for(self, reference: core.ObjectReference, type_: str, reason: str, message: str) -> None:
+    def event_for(
+        self, reference: core.ObjectReference, type_: str, reason: str, message: str, *, component: str = ""
+    ) -> None:
         """Record an event about an object that is named, not held."""
+        component = component or self._component
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="event recorder")
         key = (reference.kind, reference.namespace, reference.name, reference.uid, reference.fieldPath, type_, reason,
-               message)  # fmt: skip
+               message, component)  # fmt: skip
         if not self._allowed("/".join(key[:4])) or len(self._pending) >= PENDING:
             self.dropped += 1
             return
         now = int(time.time())
         seen = self._seen.get(key)
         if seen is None:
-            seen = self._seen[key] = self._begin(reference, type_, reason, message)
+            seen = self._seen[key] = self._begin(reference, type_, reason, message, component)
             seen.event.firstTimestamp.seconds = now
             if len(self._seen) > REMEMBERED:
                 self._seen.popitem(last=False)
@@ -106,13 +114,13 @@ class EventRecorder:
             self._pending.append(seen)
             self._wake.set()
 
-    def _begin(self, reference: core.ObjectReference, type_: str, reason: str, message: str) -> _Seen:
+    def _begin(self, reference: core.ObjectReference, type_: str, reason: str, message: str, component: str) -> _Seen:
         event = core.Event(type=type_, reason=reason, message=message[:1024])
         event.metadata.name = f"{reference.name[:230]}.{time.time_ns():x}"
         event.metadata.namespace = reference.namespace or "default"
         event.involvedObject.CopyFrom(reference)
-        event.source.component, event.source.host = self._component, self._host
-        event.reportingComponent, event.reportingInstance = self._component, self._host
+        event.source.component, event.source.host = component, self._host
+        event.reportingComponent, event.reportingInstance = component, self._host
         return _Seen(event.metadata.name, event.metadata.namespace, event)
 
     def _allowed(self, subject: str) -> bool:
@@ -178,3 +186,19 @@ class EventRecorder:
         await self._writer.close()
         if self.dropped:
             log.info("events not recorded", extra={"dropped": self.dropped})
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRecorder:
+    """A recorder's face for one of several parts of a process: what it records names that part as the source."""
+
+    recorder: EventRecorder
+    component: str
+
+    def event(self, obj: Message, type_: str, reason: str, message: str, *, field_path: str = "") -> None:
+        """Record as EventRecorder.event does."""
+        self.recorder.event(obj, type_, reason, message, field_path=field_path, component=self.component)
+
+    def event_for(self, reference: core.ObjectReference, type_: str, reason: str, message: str) -> None:
+        """Record as EventRecorder.event_for does."""
+        self.recorder.event_for(reference, type_, reason, message, component=self.component)
