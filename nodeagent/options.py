@@ -61,7 +61,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     parser = argparse.ArgumentParser(
         prog="wharf-nodeagent",
         description="The agent of a node: runs the pods that are bound to it, and reports what they do.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_HelpFormatter,
     )
     add = parser.add_argument
     add("--kubeconfig", help="kubeconfig with the apiserver's address and the node's credentials")
@@ -85,7 +85,9 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     add("--cluster-dns", type=_words, default=[], metavar="IP,…", help="DNS servers of pods (default: the node's)")
     add("--cluster-domain", default="cluster.local", help="domain of the cluster")
     add("--resolv-conf", type=Path, default=Path("/etc/resolv.conf"), help="the node's resolver configuration")
-    add("--container-log-max-size", type=_bytes, default=10 << 20, help="size at which a log is rotated, as 10Mi")
+    add(
+        "--container-log-max-size", type=_bytes, default=10 << 20, help="size at which a log is rotated (default: 10Mi)"
+    )
     add("--container-log-max-files", type=int, default=5, help="log files that are kept of a container, at least 2")
     add("--heartbeat-interval", type=_duration, default=5.0, help="time between renewals of the node's Lease")
     add("--heartbeat-stall-limit", type=_duration, default=20.0, help="no heartbeats when the agent stood still longer")
@@ -120,6 +122,18 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     ):
         parser.error("--tls-cert-file and --tls-private-key-file belong together")
     return Options(**values)
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Adds the defaults, but not empty ones and not where the text says them already."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        text, default = action.help, action.default
+        if not text or "(default" in text or default in (None, "", [], {}, argparse.SUPPRESS):
+            return text
+        if action.type is _duration:
+            return f"{text} (default: {default:g}s)"
+        return f"{text} (default: %(default)s)"
 
 
 def _words(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from wharfinger.api import pods
+from wharfinger.api.quantity import Quantity
 
 if TYPE_CHECKING:
     from controlplane.apiserver.store import Cache, Entry
@@ -49,7 +50,8 @@ class Capacity:
         for name, amount in pods.effective_requests(pod).items():
             free = room.get(name, 0) - used.get(name, 0)
             if amount > free:
-                return f"it needs {amount} of {name}, {max(free, 0)} is free of {room.get(name, 0)} on node {node}"
+                need, left, total = (_text(name, value) for value in (amount, max(free, 0), room.get(name, 0)))
+                return f"it needs {need} {name}, {left} is free of {total} on node {node}"
         return ""
 
     def _asked(self, entry: Entry) -> dict[str, int] | None:
@@ -62,3 +64,10 @@ class Capacity:
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return asked or None
+
+
+def _text(resource: str, amount: int) -> str:
+    """Return an amount as a manifest would have it; cpu is counted in thousandths, all others in whole units."""
+    if resource == "cpu":
+        return str(Quantity.of_milli(amount))
+    return str(Quantity.of(amount, "BinarySI" if "memory" in resource or "storage" in resource else "DecimalSI"))

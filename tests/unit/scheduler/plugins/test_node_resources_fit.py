@@ -24,6 +24,15 @@ def test_what_is_short_is_said_with_numbers() -> None:
     assert bench.changes(asked, PLUGIN, "b") == ["request at most 1 cpu"]
 
 
+def test_a_request_larger_than_the_node_is_to_shrink_to_what_is_free() -> None:
+    bench = Bench(node("a"), node("full"))
+    bench.place(pod("some", {"cpu": "2500m"}, node_name="a"))
+    bench.place(pod("all", {"cpu": "4"}, node_name="full"))
+    asked = pod(requests={"cpu": "9"})
+    assert bench.changes(asked, PLUGIN, "a") == ["request at most 1500m cpu"]
+    assert bench.changes(asked, PLUGIN, "full") == ["do not request cpu"]
+
+
 def test_exactly_free_fits_and_one_more_does_not() -> None:
     bench = Bench(node("a"))
     bench.place(pod("half", {"memory": "4Gi"}, node_name="a"))
