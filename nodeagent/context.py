@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +19,9 @@ from nodeagent.runtime import Runtime
 from nodeagent.sandboxes import SandboxSettings
 from nodeagent.statuswriter import StatusWriter
 from wharfinger.api.quantity import Quantity
+
+
+STARTS_PER_CPU = 4
 
 
 class Recorder(Protocol):
@@ -51,3 +56,9 @@ class NodeContext:
     files: bool = True
     """Whether pods have files on the node (not with the in-memory runtime)."""
     clock: Callable[[], float] = time.time
+    starts: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_PER_CPU * (os.cpu_count() or 1)))
+    """How many sandboxes and containers are being started at a time.
+
+    Starting costs CPU: a hundred at once are no sooner up than a few after another, the first come late, and whatever
+    dies meanwhile (containerd, the agent) takes all that are under way with it.
+    """

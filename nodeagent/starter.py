@@ -81,7 +81,8 @@ class Starter:
         if self._context.files:
             pod_log_dir(self._context.sandboxes, pod).mkdir(parents=True, exist_ok=True)
             make_pod_cgroup(spec.cgroup_parent, pod_cgroup_resources(pod), pids=self._context.pod_pids_limit)
-        sandbox_id = await self._context.runtime.run_sandbox(spec)
+        async with self._context.starts:
+            sandbox_id = await self._context.runtime.run_sandbox(spec)
         record = await self._context.runtime.inspect(pod.metadata.uid)
         for sandbox in record.sandboxes:
             if sandbox.id == sandbox_id:
@@ -143,21 +144,22 @@ class Starter:
         except (ConfigError, VolumeError, OSError) as error:
             say("Warning", "Failed", f"Error: {error}")
             raise NotStarted("CreateContainerConfigError", str(error), retry_at=retry_at) from error
-        try:
-            container_id = await context.runtime.create_container(sandbox.id, spec, sandbox_config)
-        except RuntimeUnavailable:
-            raise
-        except RuntimeFailure as error:
-            say("Warning", "Failed", f"Error: {error}")
-            raise NotStarted("CreateContainerError", str(error), retry_at=retry_at) from error
-        say("Normal", "Created", f"Container created: {container.name}")
-        try:
-            await context.runtime.start_container(container_id)
-        except RuntimeUnavailable:
-            raise
-        except RuntimeFailure as error:
-            say("Warning", "Failed", f"Error: {error}")
-            raise NotStarted("RunContainerError", str(error), created=True) from error
+        async with context.starts:
+            try:
+                container_id = await context.runtime.create_container(sandbox.id, spec, sandbox_config)
+            except RuntimeUnavailable:
+                raise
+            except RuntimeFailure as error:
+                say("Warning", "Failed", f"Error: {error}")
+                raise NotStarted("CreateContainerError", str(error), retry_at=retry_at) from error
+            say("Normal", "Created", f"Container created: {container.name}")
+            try:
+                await context.runtime.start_container(container_id)
+            except RuntimeUnavailable:
+                raise
+            except RuntimeFailure as error:
+                say("Warning", "Failed", f"Error: {error}")
+                raise NotStarted("RunContainerError", str(error), created=True) from error
         say("Normal", "Started", f"Container started: {container.name}")
         if container.lifecycle.HasField("postStart"):
             await self._post_start(pod, start, container_id)

@@ -188,25 +188,27 @@ async def _watchers_saw_all(cluster: Cluster, watchers: list[PodHistory], since:
 
 
 async def _one_container_each(cluster: Cluster, pods: list[core.Pod]) -> None:
-    """Each pod has exactly one running container.
+    """Each pod has one running container, and never had two at a time.
 
     A containerd that is killed while it starts a container reports that one as ended when it is back; only then may
     there be an earlier one, and the pod's restart count must own up to it.
     """
-    running: dict[str, int] = {}
-    ended: dict[str, int] = {}
+    runs: dict[str, list[cri.ContainerStatus]] = {pod.metadata.uid: [] for pod in pods}
     for node in cluster.node_names():
         socket = cluster.runtime(node).socket
         options = [("grpc.default_authority", "localhost")]
         async with grpc.aio.insecure_channel(f"unix:{socket}", options=options) as channel:
             stub = cri_grpc.RuntimeServiceStub(channel)  # type: ignore[no-untyped-call]
             for container in (await stub.ListContainers(cri.ListContainersRequest())).containers:
-                counts = running if container.state == cri.CONTAINER_RUNNING else ended
-                uid = container.labels["io.kubernetes.pod.uid"]
-                counts[uid] = counts.get(uid, 0) + 1
-    assert running == {pod.metadata.uid: 1 for pod in pods}
-    restarts = {pod.metadata.name: pod.status.containerStatuses[0].restartCount for pod in pods}
+                answer = await stub.ContainerStatus(cri.ContainerStatusRequest(container_id=container.id))
+                runs[container.labels["io.kubernetes.pod.uid"]].append(answer.status)
     for pod in pods:
-        assert ended.get(pod.metadata.uid, 0) <= restarts[pod.metadata.name], f"{pod.metadata.name} was started twice"
-    restarted = [name for name, count in restarts.items() if count]
-    assert len(restarted) <= PODS // 10, f"more containers restarted than can have been starting: {restarted}"
+        name, restarts = pod.metadata.name, pod.status.containerStatuses[0].restartCount
+        *earlier, last = sorted(runs[pod.metadata.uid], key=lambda run: run.created_at)
+        assert last.state == cri.CONTAINER_RUNNING, f"{name} does not run"
+        assert len(earlier) <= restarts, f"{name} was started again without counting it"
+        ends = [run.finished_at for run in earlier]
+        assert all(ends), f"{name} has two containers at once"
+        assert all(end <= run.started_at for end, run in zip(ends, [*earlier[1:], last], strict=True)), (
+            f"{name} overlaps"
+        )
