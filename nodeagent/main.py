@@ -111,7 +111,8 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
         tasks = [
             daemon.spawn(pulse.beat(), name="pulse"),
             daemon.spawn(daemon.watchdog(), name="watchdog"),
-            daemon.spawn(_start(shared, agents), name="start"),
+            starting := daemon.spawn(_start(shared, agents), name="start"),
+            stopping := daemon.spawn(_stopped(stop), name="stop"),
         ]
         if not options.hollow:
             rotation = LogRotation(
@@ -124,7 +125,10 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
                 await streams.start(options)
             if health is not None:
                 await health.start()
-            await stop.wait()
+            await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()  # an agent that cannot begin must not stay as if it were one
+                await stopping
         finally:
             daemon.notify("STOPPING=1")
             heartbeats.stop()
@@ -142,6 +146,10 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
             if isinstance(shared.events, EventRecorder):
                 await shared.events.close()
             await writer.close()
+
+
+async def _stopped(stop: asyncio.Event) -> None:
+    await stop.wait()
 
 
 async def _start(shared: Shared, agents: Sequence[NodeAgent]) -> None:

@@ -147,6 +147,23 @@ async def test_a_leader_steps_down_when_the_apiserver_hangs(refuse: bool) -> Non
         await until(lambda: candidate.leading)  # the hanging call does not keep it from standing again
 
 
+async def test_a_leader_whose_identity_is_used_twice_notices_that_its_term_has_ended() -> None:
+    leases = Leases()
+    terms: list[int] = []
+
+    async def work(fence: Fence) -> None:
+        terms.append(fence.term)
+        await asyncio.Event().wait()
+
+    async with standing(elector(leases), work):
+        await until(lambda: leases.version > 2)
+        assert leases.lease is not None
+        leases.lease.spec.leaseTransitions += 1  # another process of that name took it: the fence is another
+        leases._store(leases.lease)
+        await until(lambda: len(terms) == 2)
+        assert terms[1] > terms[0]
+
+
 async def test_work_that_fails_at_once_does_not_run_in_a_busy_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     leases, runs, pauses = Leases(), [0], [0]
     real = asyncio.sleep
