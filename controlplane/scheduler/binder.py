@@ -76,7 +76,7 @@ class Binder:
     async def _bind(self, batch: Sequence[tuple[QueuedPod, Placement, float]]) -> None:
         requests = [
             resources.BindRequest(
-                namespace=pod.info.namespace, pod=pod.info.name, uid=pod.info.uid, node=placement.node
+                namespace=pod.info.namespace, pod=pod.info.name, uid=pod.info.uid, node=placement.node, checked=True
             )
             for pod, placement, _ in batch
         ]
