@@ -183,7 +183,7 @@ class WatchEvent(_Served):
 class Change:
     """One key's change as etcd told it: before and after."""
 
-    __slots__ = ("_added", "_deleted", "_modified", "entry", "key", "previous", "revision", "seen")
+    __slots__ = ("_added", "_deleted", "_modified", "entry", "key", "previous", "revision", "seen", "size")
 
     def __init__(self, key: str, revision: int, *, entry: Entry | None, previous: Entry | None) -> None:
         self.key = key
@@ -194,6 +194,8 @@ class Change:
         """None when it was created."""
         self.seen = 0.0
         """Monotonic seconds of its arrival."""
+        self.size = (len(entry.value) if entry else 0) + (len(previous.value) if previous else 0)
+        """Bytes of values that it may keep alive."""
         self._added: WatchEvent | None = None
         self._modified: WatchEvent | None = None
         self._deleted: WatchEvent | None = None
@@ -219,8 +221,3 @@ class Change:
                 self._deleted = WatchEvent(EventType.DELETED, old.at(self.revision), self.revision, old._memo)
             return self._deleted
         return None
-
-    @property
-    def size(self) -> int:
-        """Bytes of values that it may keep alive."""
-        return (len(self.entry.value) if self.entry else 0) + (len(self.previous.value) if self.previous else 0)

@@ -2,7 +2,8 @@
 
 The selector runs in the watcher's own task and not where events arrive, so that a thousand watchers with expensive
 selectors do not hold up the cache. Batches consist of whole revisions: whoever got a batch knows all that its last
-revision brought. A watcher whose queue is full is closed with 410; what it had queued is freed at once.
+revision brought. A watcher whose queue is full, by number or by bytes, is closed with 410; what it had queued is freed
+at once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Self
 from controlplane.apiserver.store.entry import Change, Entry, EventType, Memo, WatchEvent
 from wharfinger.api import errors
 
+QUEUED_BYTES = 64 << 20
+"""How many bytes of values a watcher may lag behind: ten thousand changes of large objects would be gigabytes."""
 BATCH = 500
 """Changes looked at in one go; a batch may be longer by the rest of its last revision."""
 
@@ -27,7 +30,9 @@ class Watcher:
         "_error",
         "_initial",
         "_initial_revision",
+        "_lag",
         "_limit",
+        "_limit_bytes",
         "_matches",
         "_memo",
         "_on_close",
@@ -56,6 +61,9 @@ class Watcher:
         self._memo = memo
         self._on_close = on_close
         self._queue: deque[Change | WatchEvent] = deque()
+        self._lag = 0
+        """Bytes of the values in the queue."""
+        self._limit_bytes = QUEUED_BYTES
         self._initial: deque[Entry] | None = None
         self._initial_revision = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -68,6 +76,9 @@ class Watcher:
         """Queue what happened before it was made, however much that is: it lives in the window anyway."""
         self._queue.extend(backlog)
         self._limit += len(backlog)
+        size = sum(change.size for change in backlog)
+        self._lag += size
+        self._limit_bytes += size
 
     def begin_with(self, entries: Sequence[Entry], revision: int) -> None:
         """Hand out `entries` as ADDED first, then a bookmark at `revision` that ends them."""
@@ -77,9 +88,11 @@ class Watcher:
     def push(self, item: Change | WatchEvent) -> bool:
         """Queue a change or a bookmark; False when there is no room."""
         queue = self._queue
-        if len(queue) >= self._limit:
+        if len(queue) >= self._limit or self._lag > self._limit_bytes:
             return False
         queue.append(item)
+        if isinstance(item, Change):
+            self._lag += item.size
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -167,7 +180,11 @@ class Watcher:
             queue.popleft()
             looked += 1
             revision = item.revision
-            event = item if isinstance(item, WatchEvent) else item.event(matches)
+            if isinstance(item, WatchEvent):
+                batch.append(item)
+                continue
+            self._lag -= item.size
+            event = item.event(matches)
             if event is not None:
                 batch.append(event)
         return batch

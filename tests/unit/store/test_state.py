@@ -156,6 +156,25 @@ async def test_a_full_queue_ends_a_watcher_but_never_because_of_its_backlog() ->
         await anext(watcher)
 
 
+async def test_a_queue_is_full_by_bytes_too_and_empties_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controlplane.apiserver.store.watcher.QUEUED_BYTES", 100)
+    played = Played([{KEYS[0]: b"x" * 60}, {KEYS[1]: b"y" * 60}])
+    backlog = played.state.window.since(1)
+    watcher = played.watcher()
+    watcher.begin(backlog)
+    for _ in range(3):
+        for change in backlog:
+            assert watcher.push(change)
+        assert not watcher.push(backlog[0])
+        assert [event.revision for event in await anext(watcher)][-2:] == [1, 2]
+        watcher = played.watcher()  # without a backlog from now on
+    watcher.push(backlog[0])
+    watcher.push(backlog[1])
+    assert not watcher.push(backlog[0])
+    await anext(watcher)
+    assert watcher.push(backlog[0])
+
+
 async def test_closing_ends_a_reader_that_waits() -> None:
     watcher = Played([]).watcher()
     reading = asyncio.ensure_future(anext(watcher))
