@@ -20,7 +20,6 @@ from nodeagent.sandboxes import SandboxSettings
 from nodeagent.statuswriter import StatusWriter
 from wharfinger.api.quantity import Quantity
 
-
 STARTS_PER_CPU = 4
 
 
