@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from nodeagent import rootlock
 from nodeagent.agent import AgentSettings, NodeAgent, Shared
 from nodeagent.configsource import ApiConfigSource
 from nodeagent.cri.runtime import CriRuntime
@@ -53,8 +54,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     _stay_small()
     daemon.setup_logging(options.log_level, options.log_format)
     try:
+        rootlock.take(options.root_dir)
         config = ClientConfig.load(options.kubeconfig, options.context)
-    except ConfigError as error:
+    except (ConfigError, rootlock.RootTakenError, OSError) as error:
         sys.exit(f"wharf-nodeagent: {error}")
     daemon.run(lambda stop: serve(options, config, stop))
 
