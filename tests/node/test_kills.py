@@ -8,6 +8,7 @@ again and resumed on the other apiserver. The truth about changes is etcd's own 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import shutil
