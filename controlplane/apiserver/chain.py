@@ -236,9 +236,14 @@ class Api:
         if request.subresource == "scale":
             apply = patching.compile_patch(patch_type, patch, request)
             return await scaling.update(registry, request, apply, patching=True)
-        apply = patching.compile_patch(patch_type, patch, request)
+        if patch_type == patching.APPLY_PATCH:
+            apply = patching.compile_apply(patch, request)
+        else:
+            apply = patching.compile_patch(patch_type, patch, request)
 
         def make(old: Any) -> Any:
+            if old is None:  # an apply that creates
+                self.authorize(replace(request, verb="create"))
             new = apply(old)
             if new.metadata.name != request.name:
                 raise errors.BadRequestError(

@@ -57,6 +57,8 @@ class WriteOptions:
     fence: Fence | None = None
     lazy: bool = False
     """May wait for a short tick, to be committed with others."""
+    force: bool = False
+    """Of an apply: take over what others own."""
 
 
 @dataclass(slots=True)
@@ -75,6 +77,8 @@ class Request:
     """Said to the client with the answer."""
     heeds_warnings: bool = False
     """Whether warnings about the object are worth their time: bodies written by people, not by controllers."""
+    applying: bool = False
+    """Whether it is a server-side apply, which settles the owners of fields itself."""
     field_selector: str = ""
     """Of a list, watch or deletecollection; an authoriser may rely on it."""
 

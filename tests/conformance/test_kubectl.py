@@ -111,6 +111,13 @@ def test_objects_are_made_changed_and_deleted(binary: Path, kubectl: Kubectl) ->
     applied = kubectl("apply", "-f", "-", text=_manifest(metadata={"name": "b"}, data={"n": "1"}))
     assert applied == "configmap/b configured\n"
     assert json.loads(kubectl("get", "cm", "b", "-o", "json"))["data"] == {"n": "1"}
+    served = _manifest(metadata={"name": "c"})
+    for outcome in ("serverside-applied", "serverside-applied"):
+        assert kubectl("apply", "--server-side", "-f", "-", text=served) == f"configmap/c {outcome}\n"
+    other = _manifest(metadata={"name": "c"}, data={"k": "other"})
+    assert "conflict" in kubectl("apply", "--server-side", "--field-manager=x", "-f", "-", text=other, code=1)
+    kubectl("apply", "--server-side", "--field-manager=x", "--force-conflicts", "-f", "-", text=other)
+    assert kubectl("diff", "--server-side", "--field-manager=x", "-f", "-", text=other) == ""
 
 
 @both_ends

@@ -73,7 +73,8 @@ def write_options(query: Mapping[str, str], kind: str, *, apply: bool = False) -
         causes.append(FieldError.not_supported("fieldValidation", validation, _VALIDATIONS))
     if causes:
         raise errors.invalid(kind, "meta.k8s.io", "", causes)
-    return WriteOptions(dry_run == "All", manager, validation or "Warn")
+    force = apply and flag(query.get("force", "false"))
+    return WriteOptions(dry_run == "All", manager, validation or "Warn", force=force)
 
 
 def delete_options(query: Mapping[str, str], body: Body | None) -> meta.DeleteOptions:

@@ -60,7 +60,6 @@ def fill_system_fields(metadata: meta.ObjectMeta) -> None:
     metadata.ClearField("deletionTimestamp")
     metadata.ClearField("deletionGracePeriodSeconds")
     metadata.selfLink = ""
-    del metadata.managedFields[:]
 
 
 def keep_system_fields(metadata: meta.ObjectMeta, old: meta.ObjectMeta) -> None:
@@ -73,6 +72,3 @@ def keep_system_fields(metadata: meta.ObjectMeta, old: meta.ObjectMeta) -> None:
     if old.HasField("deletionGracePeriodSeconds") and not metadata.HasField("deletionGracePeriodSeconds"):
         metadata.deletionGracePeriodSeconds = old.deletionGracePeriodSeconds
     metadata.selfLink = ""
-    # Nobody's fields are tracked yet; what a Kubernetes apiserver left here stays as it was.
-    del metadata.managedFields[:]
-    metadata.managedFields.extend(old.managedFields)

@@ -14,7 +14,7 @@ from controlplane.apiserver.registry import companions, names
 from controlplane.apiserver.registry.listoptions import parse_version
 from controlplane.apiserver.request import Answer
 from controlplane.apiserver.store import Compare, CompareFailed, Put, Write
-from wharfinger.api import errors, storage, validation
+from wharfinger.api import errors, ownership, storage, validation
 from wharfinger.api.errors import FieldError
 from wharfinger.api.validation import warnings
 
@@ -93,6 +93,10 @@ class Writer:
                 metadata.name = names.generated(generate)
             draft = obj if self._addresses is None else _copy(obj)
             self.resource.strategy.prepare_for_create(draft, request)
+            if not request.applying:
+                del draft.metadata.managedFields[:]
+                if request.options.field_manager:
+                    ownership.created(draft, request.options.field_manager, kind.api_version)
             causes = validation.validate_create(draft)
             if self._addresses is not None and not causes:
                 causes = self._addresses.allocate(draft, None)
@@ -161,7 +165,8 @@ class Writer:
         """Replace an object by what `make` makes of it (a fresh message each time).
 
         `prepare` replaces the strategy's hook, for subresources with rules of their own. With `patching` the object
-        may not be created, and a conflict is no one's fault unless the patch names a version.
+        may not be created (unless the patch is an apply), and a conflict is no one's fault unless the patch names a
+        version.
         Raises NotFoundError, ConflictError, InvalidError and what `make` and admission raise.
         """
         base = await self.base(request.namespace, request.name)
@@ -198,7 +203,7 @@ class Writer:
         resource, options = self.resource, request.options
         kind, strategy = resource.kind, resource.strategy
         if not base.revision:
-            if strategy.create_on_update and not patching and not request.subresource:
+            if ((strategy.create_on_update and not patching) or request.applying) and not request.subresource:
                 return await self.create(_as_create(request), make(None))
             raise errors.not_found(kind.group_resource, request.name)
         old = resource.message(base.value, base.revision)
@@ -215,6 +220,10 @@ class Writer:
             if self._addresses is not None:
                 self._addresses.settle(new, old)
         names.keep_system_fields(metadata, old.metadata)
+        # A patch that leaves no owners has taken them out on purpose; a replacement just did not repeat them.
+        reset = request.verb == "patch" and not metadata.managedFields and not request.subresource
+        if not (request.applying or reset) and (metadata.managedFields or ownership.is_tracked(old.metadata)):
+            ownership.updated(new, old, options.field_manager, kind.api_version, request.subresource)
         for step in self._update_steps:
             waiting = step.admit(request, new, old)
             if waiting is not None:
