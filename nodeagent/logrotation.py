@@ -34,9 +34,11 @@ class LogRotation:
                 await self.look()
             except RuntimeFailure as error:
                 log.debug("logs not looked at", extra={"error": str(error)})
+            except Exception:  # without this task logs would grow until the disk is full
+                log.exception("logs not looked at, on a fault of ours")
 
     async def look(self) -> None:
-        """Rotate what is full. Raises RuntimeFailure."""
+        """Rotate what is full. Raises RuntimeFailure when the runtime cannot say what runs."""
         running: set[str] = set()
         for uid, pod in (await self._runtime.list_pods()).items():
             listed = {record.id for record in pod.containers if record.state is ContainerState.RUNNING}
@@ -47,9 +49,12 @@ class LogRotation:
                         self._paths[record.id] = Path(record.log_path)
         for gone in self._paths.keys() - running:
             del self._paths[gone]
-        for ident, path in self._paths.items():
+        for ident, path in list(self._paths.items()):
             if _size(path) >= self._max_size:
-                await self._rotate(ident, path)
+                try:
+                    await self._rotate(ident, path)
+                except (RuntimeFailure, OSError) as error:  # that of the others can be rotated all the same
+                    log.warning("a log was not rotated", extra={"file": str(path), "error": str(error)})
 
     async def _rotate(self, ident: str, path: Path) -> None:
         _drop_oldest(path, keep=self._max_files - 2)

@@ -171,6 +171,8 @@ class PodManager:
                 if fresh:
                     log.warning("container runtime cannot be asked", extra={"error": str(error)})
                     self._runtime_changed()
+            except Exception:  # an agent that no longer looks would let pods die unseen; the next look may do better
+                log.exception("looking the runtime over failed on a fault of ours")
 
     def _take_in(self, running: dict[str, PodRecord]) -> None:
         self._last = running

@@ -178,6 +178,9 @@ class Prober:
             return (False, str(error)) if await self._still_runs(target) else None
         except (OSError, ValueError) as error:
             return False, str(error)
+        except Exception as error:  # a probe that ends would never find anything wrong again
+            log.exception("a probe failed on a fault of ours", extra={"container": target.container.name})
+            return False, f"{type(error).__name__}: {error}"
         return False, "this kind of probe is not supported by this node agent"
 
     async def _still_runs(self, target: _Target) -> bool:

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from nodeagent import logrotation
 from nodeagent.hollow import HollowRuntime
 from nodeagent.logrotation import LogRotation
 from nodeagent.logs import LogQuery, read_log
-from nodeagent.runtime import ContainerRecord, ContainerState, PodRecord
+from nodeagent.runtime import ContainerRecord, ContainerState, PodRecord, RuntimeFailure
 
 
 def line(second, text, tags="F"):
@@ -122,3 +123,40 @@ async def test_rotation_renames_reopens_and_drops_the_oldest(tmp_path):
     assert not path.exists()
     kept = sorted(file.read_text() for file in tmp_path.iterdir())
     assert kept == ["3", "x" * 100]
+
+
+async def test_a_log_that_cannot_be_rotated_keeps_none_from_its_turn(tmp_path, monkeypatch):
+    paths = {name: tmp_path / name / "0.log" for name in ("a", "b", "c")}
+    for path in paths.values():
+        path.parent.mkdir()
+        path.write_text("x" * 100)
+    records = tuple(
+        ContainerRecord(name, "s", "u", name, 0, ContainerState.RUNNING, 0, log_path=str(path))
+        for name, path in paths.items()
+    )
+    reopened = []
+
+    class Runtime(HollowRuntime):
+        async def list_pods(self):
+            return {"u": PodRecord("u", containers=records)}
+
+        async def inspect(self, uid):
+            return PodRecord("u", containers=records)
+
+        async def reopen_log(self, container_id):
+            if container_id == "b":
+                raise RuntimeFailure("it has just ended")
+            reopened.append(container_id)
+
+    rename = logrotation._rename
+
+    def vanishing(path, name):
+        if path == paths["a"]:
+            raise FileNotFoundError(path)
+        return rename(path, name)
+
+    monkeypatch.setattr(logrotation, "_rename", vanishing)
+    await LogRotation(Runtime(), max_size=100, max_files=3).look()
+    assert reopened == ["c"]
+    assert paths["b"].read_text() == "x" * 100  # put back
+    assert not paths["c"].exists()

@@ -85,6 +85,27 @@ async def test_succeeded_pod_is_not_started_again():
     await manager.close()
 
 
+async def test_a_fault_while_the_runtime_is_looked_over_does_not_blind_the_agent(monkeypatch):
+    table = Table.make()
+    manager = await managed(table)
+    pod = make_pod(restart_policy="Never")
+    manager.changed(pod)
+    await table.until(lambda: table.statuses.written and table.status.phase == "Running")
+    faults = []
+
+    async def broken():
+        faults.append(1)
+        raise KeyError("a fault")
+
+    monkeypatch.setattr(table.runtime, "list_pods", broken)
+    await table.until(lambda: len(faults) >= 2)
+    monkeypatch.undo()
+    for container in (await table.runtime.inspect("u1")).running:
+        await table.runtime.stop_container(container.id, 0)  # behind the agent's back
+    await table.until(lambda: table.status.phase in ("Failed", "Succeeded"))
+    await manager.close()
+
+
 async def test_new_agent_adopts_what_runs():
     table = Table.make()
     first = await managed(table)
