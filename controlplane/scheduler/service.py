@@ -17,7 +17,9 @@ from google.rpc import code_pb2, status_pb2
 from controlplane.scheduler import why
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.leadership import Leadership
+from controlplane.scheduler.pending import STATES, pending
 from controlplane.scheduler.queue import QueuedPod
+from controlplane.scheduler.simulate import simulate
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import SERVER_OPTIONS
@@ -31,8 +33,8 @@ log = logging.getLogger(__name__)
 ALLOWED_USERS = frozenset({"system:apiserver"})
 ALLOWED_GROUPS = frozenset({"system:masters"})
 
-_STATES = {"active": "queued"}
 _CODES = {
+    400: (grpc.StatusCode.INVALID_ARGUMENT, code_pb2.INVALID_ARGUMENT),
     403: (grpc.StatusCode.PERMISSION_DENIED, code_pb2.PERMISSION_DENIED),
     404: (grpc.StatusCode.NOT_FOUND, code_pb2.NOT_FOUND),
     503: (grpc.StatusCode.UNAVAILABLE, code_pb2.UNAVAILABLE),
@@ -48,14 +50,34 @@ class Scheduling(scheduling_v1_pb2_grpc.SchedulingServicer):
     async def Why(self, request: native.WhyRequest, context: Any) -> native.Explanation:  # noqa: N802
         """Return what was decided last for a pod."""
         try:
-            _authorise(context)
-            term = self._term()
-            if term is None or not term.ready:
-                raise errors.ServiceUnavailableError("this scheduler does not lead; ask the holder of its Lease")
-            return await explain(term, request.namespace, request.pod)
+            return await explain(self._leading(context), request.namespace, request.pod)
         except errors.StatusError as error:
             await _abort(context, error)
             raise AssertionError("unreachable") from error
+
+    async def Pending(self, request: native.PendingRequest, context: Any) -> native.PendingReply:  # noqa: N802
+        """Return what the pods of the queue wait for."""
+        try:
+            term = self._leading(context)
+            return pending(term.engine, term.queue, time.monotonic(), namespace=request.namespace)
+        except errors.StatusError as error:
+            await _abort(context, error)
+            raise AssertionError("unreachable") from error
+
+    async def Simulate(self, request: native.SimulateRequest, context: Any) -> native.SimulateReply:  # noqa: N802
+        """Return where pods would go."""
+        try:
+            return simulate(self._leading(context).engine, request)
+        except errors.StatusError as error:
+            await _abort(context, error)
+            raise AssertionError("unreachable") from error
+
+    def _leading(self, context: Any) -> Leadership:
+        _authorise(context)
+        term = self._term()
+        if term is None or not term.ready:
+            raise errors.ServiceUnavailableError("this scheduler does not lead; ask the holder of its Lease")
+        return term
 
 
 async def explain(term: Leadership, namespace: str, name: str) -> native.Explanation:
@@ -99,7 +121,7 @@ def _explain_waiting(term: Leadership, waiting: QueuedPod, answer: native.Explan
     answer.uid = info.uid
     answer.scheduler = info.cls.exemplar.spec.schedulerName
     answer.attempts = waiting.attempts
-    answer.state = _STATES.get(waiting.state, waiting.state)
+    answer.state = STATES.get(waiting.state, waiting.state)
     if waiting.attempted:
         answer.age_seconds = time.monotonic() - waiting.attempted
     if waiting.gate is not None:

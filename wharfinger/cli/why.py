@@ -1,4 +1,7 @@
-"""``wharf why``: the scheduler's last verdict on a pod, node by node, with the numbers behind it."""
+"""``wharf why``: the scheduler's last verdict on a pod, node by node, with the numbers behind it.
+
+``--pending`` asks what the whole queue waits for, grouped by cause.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,12 @@ import click
 
 from wharfinger.api.tables.text import duration
 from wharfinger.cli.complete import names_of
+from wharfinger.cli.failures import CommandError
 from wharfinger.cli.session import Session, command
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
 
     from wharfinger.proto.native import scheduling_v1_pb2 as scheduling
@@ -29,33 +35,78 @@ _STATES = {
 
 
 @command(name="why")
-@click.argument("pod", shell_complete=names_of("pods"))
+@click.argument("pod", required=False, shell_complete=names_of("pods"))
+@click.option("--pending", is_flag=True, help="What all pending pods wait for, of one namespace (-n) or all.")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml", "wide"]), help="wide: every score of every plugin.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many nodes to show.")
-async def why(session: Session, *, pod: str, output: str | None, limit: int) -> None:
+async def why(session: Session, *, pod: str | None, pending: bool, output: str | None, limit: int) -> None:
     """Say why POD is pending, or why it is on its node.
 
     Shows for each node which filters refused it and with which numbers, the scores of the nodes that passed, and the
     smallest changes that would let the pod fit.
     """
+    if bool(pod) == pending:
+        raise CommandError("name a POD, or ask for --pending ones")
+    if pending:
+        async with session.client() as client:
+            reply = await client.pending(session.explicit_namespace)
+        if output in ("json", "yaml"):
+            _dump(_pending_document(reply), output)
+        else:
+            printed(lambda console: show_pending(console, reply, limit=limit))
+        return
+    assert pod is not None
     name = pod.removeprefix("pods/").removeprefix("pod/").removeprefix("po/")
     async with session.client() as client:
         explanation = await client.why(session.namespace, name)
     if output in ("json", "yaml"):
-        from wharfinger.cli.output import dump_json, dump_yaml
-
-        document = as_document(explanation)
-        sys.stdout.write(dump_json(document) if output == "json" else dump_yaml(document))
+        _dump(as_document(explanation), output)
         return
+    printed(lambda console: show(console, explanation, wide=output == "wide", limit=limit))
+
+
+def printed(show_on: Callable[[Console], None]) -> None:
+    """Print for people, or into a pipe or file: then one line a row whatever its length, and no blanks at the ends."""
     from rich.console import Console
 
     if sys.stdout.isatty():
-        show(Console(highlight=False), explanation, wide=output == "wide", limit=limit)
+        show_on(Console(highlight=False))
         return
-    # Into a pipe or a file: one line a row whatever its length, and no blanks at the ends.
     out = io.StringIO()
-    show(Console(highlight=False, file=out, width=10_000), explanation, wide=output == "wide", limit=limit)
+    show_on(Console(highlight=False, file=out, width=10_000))
     sys.stdout.writelines(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+
+
+def _dump(document: Any, output: str) -> None:
+    from wharfinger.cli.output import dump_json, dump_yaml
+
+    sys.stdout.write(dump_json(document) if output == "json" else dump_yaml(document))
+
+
+def _pending_document(reply: scheduling.PendingReply) -> dict[str, Any]:
+    from google.protobuf.json_format import MessageToDict
+
+    document: dict[str, Any] = MessageToDict(reply, always_print_fields_with_no_presence=True)
+    return document
+
+
+def show_pending(console: Console, reply: scheduling.PendingReply, *, limit: int) -> None:
+    """Print what pods wait for, for people."""
+    from rich.markup import escape
+
+    if not reply.groups:
+        console.print("No pod waits for a node.")
+        return
+    total = sum(group.count for group in reply.groups)
+    console.print(f"{total} pods wait for a node, for {len(reply.groups)} reasons.")
+    for group in reply.groups[:limit]:
+        console.print(f"\n[bold]{group.count}[/bold] {escape(group.state)}, the longest for "
+                      f"{duration(group.oldest_seconds)}: {escape(group.cause)}")  # fmt: skip
+        more = group.count - len(group.pods[:3])
+        console.print(f"  {escape(', '.join(group.pods[:3]))}{f' and {more} more' if more > 0 else ''}")
+        for suggestion in group.suggestions[:3]:
+            console.print(f"  - {escape(suggestion)}")
+    _print_more(console, len(reply.groups) - limit)
 
 
 def as_document(explanation: scheduling.Explanation) -> dict[str, Any]:
@@ -107,7 +158,8 @@ def _print_more(console: Console, more: int) -> None:
         console.print(f"… and {more} more (--limit)")
 
 
-def _grid(*headers: str) -> Any:
+def grid(*headers: str) -> Any:
+    """Return an empty table without lines."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
@@ -122,7 +174,7 @@ def _print_passed(
     from rich.markup import escape
 
     plugins = list(dict.fromkeys(score.plugin for node in nodes for score in node.scores))
-    table = _grid("FITS ON", "SCORE", *(plugins if wide else ["BY PLUGIN"]))
+    table = grid("FITS ON", "SCORE", *(plugins if wide else ["BY PLUGIN"]))
     for node in nodes:
         scores = {score.plugin: score for score in node.scores}
         if wide:
@@ -140,7 +192,7 @@ def _print_passed(
 def _print_refused(console: Console, nodes: list[scheduling.NodeVerdict]) -> None:
     from rich.markup import escape
 
-    table = _grid("REFUSED BY", "FILTER", "REASON", "WHY")
+    table = grid("REFUSED BY", "FILTER", "REASON", "WHY")
     for node in nodes:
         first = True
         for refusal in node.refusals:

@@ -106,6 +106,17 @@ class Client:
         metadata = self.transport.metadata
         return await self.transport.read(lambda endpoint: endpoint.scheduling.Why(request, metadata=metadata))
 
+    async def pending(self, namespace: str = "") -> scheduling_v1_pb2.PendingReply:
+        """Return what pending pods wait for, of one namespace or all, grouped by cause."""
+        request = scheduling_v1_pb2.PendingRequest(namespace=namespace)
+        metadata = self.transport.metadata
+        return await self.transport.read(lambda endpoint: endpoint.scheduling.Pending(request, metadata=metadata))
+
+    async def simulate(self, request: scheduling_v1_pb2.SimulateRequest) -> scheduling_v1_pb2.SimulateReply:
+        """Return where pods would go; nothing is changed."""
+        metadata = self.transport.metadata
+        return await self.transport.read(lambda endpoint: endpoint.scheduling.Simulate(request, metadata=metadata))
+
     async def log(self, request: streams_v1_pb2.LogRequest) -> AsyncIterator[bytes]:
         """Yield a container's log as it comes."""
         endpoint: Endpoint = self.transport.endpoint()

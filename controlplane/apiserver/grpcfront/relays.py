@@ -20,6 +20,8 @@ from wharfinger.proto.native import scheduling_v1_pb2_grpc, streams_v1_pb2_grpc
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from google.protobuf.message import Message
+
     from controlplane.apiserver.chain import Api
     from controlplane.apiserver.request import User
     from wharfinger.api.types import core
@@ -125,6 +127,21 @@ class Relays:
         pods = self._api.kind("", "v1", "pods")
         self._api.authorize(Request(user, "get", pods, message.namespace, message.pod))
         await self._api.registry(pods).reader.entry(message.namespace, message.pod)
+        return await self._ask("Why", message)
+
+    async def pending(self, user: User, message: scheduling_v1_pb2.PendingRequest) -> bytes:
+        """Serve Scheduling.Pending; whoever may list the pods may ask."""
+        self._api.authorize(Request(user, "list", self._api.kind("", "v1", "pods"), message.namespace))
+        return await self._ask("Pending", message)
+
+    async def simulate(self, user: User, message: scheduling_v1_pb2.SimulateRequest) -> bytes:
+        """Serve Scheduling.Simulate; it shows nodes and other pods, so both must be open to the user."""
+        for resource in ("pods", "nodes"):
+            self._api.authorize(Request(user, "list", self._api.kind("", "v1", resource)))
+        return await self._ask("Simulate", message)
+
+    async def _ask(self, method: str, message: Message) -> bytes:
+        """Pass a request on to the scheduler that leads."""
         lease = self._api.cache.get(SCHEDULER_LEASE)
         address = lease.decoded.metadata.annotations.get(ADDRESS_ANNOTATION, "") if lease is not None else ""
         if not address:
@@ -134,10 +151,10 @@ class Relays:
             )
         stub = scheduling_v1_pb2_grpc.SchedulingStub(self._peers.channel(address))  # type: ignore[no-untyped-call]
         try:
-            explanation = await stub.Why(message, timeout=_DEADLINE)
+            answer = await getattr(stub, method)(message, timeout=_DEADLINE)
         except grpc.aio.AioRpcError as error:
             raise _of_peer(error, f"the scheduler at {address}") from error
-        return bytes(explanation.SerializeToString())
+        return bytes(answer.SerializeToString())
 
 
 def _of_peer(error: grpc.aio.AioRpcError, peer: str) -> errors.StatusError:

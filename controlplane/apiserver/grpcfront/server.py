@@ -116,7 +116,11 @@ class GrpcFront:
             "Discover": self._unary("discover", calls.discover, native.DiscoverRequest),
         }
         streams = {"Log": self._streaming("log", relays.log, streams_v1_pb2.LogRequest)}
-        scheduling = {"Why": self._unary("why", relays.why, scheduling_v1_pb2.WhyRequest)}
+        scheduling = {
+            "Why": self._unary("why", relays.why, scheduling_v1_pb2.WhyRequest),
+            "Pending": self._unary("pending", relays.pending, scheduling_v1_pb2.PendingRequest),
+            "Simulate": self._unary("simulate", relays.simulate, scheduling_v1_pb2.SimulateRequest),
+        }
         return (
             grpc.method_handlers_generic_handler("wharfinger.v1.Resources", resources),
             grpc.method_handlers_generic_handler("wharfinger.v1.Server", server),
