@@ -26,6 +26,8 @@ class PodHistory:
     resumes: int = 0
     troubles: list[str] = field(default_factory=list)
     revision: int = 0
+    nodes: dict[str, str] = field(default_factory=dict)
+    """Where each pod was bound, by uid."""
 
     async def follow(self, since: str) -> None:
         """Watch from a resourceVersion until cancelled."""
@@ -57,6 +59,9 @@ class PodHistory:
                 if before != event.type:
                     self.troubles.append(f"{self.name}: {change} was {before}, then {event.type}")
                 self.revision = int(event.resource_version)
+                node, uid = event.object.spec.nodeName, event.object.metadata.uid
+                if node and self.nodes.setdefault(uid, node) != node:
+                    self.troubles.append(f"{self.name}: {change} was bound to {self.nodes[uid]} and then to {node}")
 
 
 @dataclass
