@@ -91,6 +91,10 @@ class BuildPy(build_py):
     def run(self) -> None:
         """Generate, then let setuptools collect what is there."""
         self.run_command("build_proto")
+        # The packages were looked for before these were made: in a fresh checkout a wheel would lack them.
+        folders = (path for path in (TARGET, *TARGET.rglob("*")) if (path / "__init__.py").exists())
+        made = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
+        self.packages = sorted({*(self.packages or ()), *made})
         super().run()
 
 
