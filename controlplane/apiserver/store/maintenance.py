@@ -92,6 +92,9 @@ class Compactor:
                 # What was seen before is worth nothing now: a whole period must pass anew.
                 self._known = -1
                 log.warning("compaction has to wait", extra={"error": str(error)})
+            except Exception:  # without compaction etcd grows until it takes no more writes
+                self._known = -1
+                log.exception("compaction failed on a fault of ours")
             await asyncio.sleep(self._period)
 
     async def look(self) -> int:
