@@ -74,16 +74,22 @@ class Server:
         self._peers = Peers(ca=config.kubelet_ca or config.client_ca, cert=config.kubelet_cert, key=config.kubelet_key)
         self._authenticator = Authenticator(self._tokens)
         etcd = EtcdService(self.store, self._authorize_etcd)
+        relays = Relays(self.api, self._peers)
         self._front = GrpcFront(
             self.api,
-            Relays(self.api, self._peers),
+            relays,
             self._authenticator,
             more=lambda server: etcd_v1_pb2_grpc.add_EtcdServicer_to_server(etcd, server),  # type: ignore[no-untyped-call]
         )
         self._tasks: list[asyncio.Task[None]] = []
         checks = (Check("etcd", self._etcd_trouble), Check("serving", self._serving_trouble))
         self._http = HttpFront(
-            self.api, tokens=self._tokens, checks=checks, tls=self._tls, request_bytes=config.max_request_bytes
+            self.api,
+            relays,
+            tokens=self._tokens,
+            checks=checks,
+            tls=self._tls,
+            request_bytes=config.max_request_bytes,
         )
         self.grpc_port = self.grpc_token_port = self.secure_port = 0
         self._serving = False

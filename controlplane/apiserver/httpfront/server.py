@@ -21,7 +21,7 @@ from prometheus_client import REGISTRY, generate_latest
 
 from controlplane.apiserver import metrics, version
 from controlplane.apiserver.auth import certificates
-from controlplane.apiserver.httpfront import calls, health, media, render, routing, streaming
+from controlplane.apiserver.httpfront import calls, health, logs, media, render, routing, streaming
 from controlplane.apiserver.httpfront.calls import Incoming, Reply, Stream, method_not_allowed, status_reply
 from controlplane.apiserver.httpfront.connection import Server
 from controlplane.apiserver.httpfront.discovery import Discovery
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from controlplane.apiserver.auth.tokens import TokenFile
     from controlplane.apiserver.chain import Api
+    from controlplane.apiserver.httpfront.logs import LogRelay
     from wharfinger.daemon import Check, TLSFiles
 
 log = logging.getLogger(__name__)
@@ -58,9 +59,17 @@ class HttpFront:
     """Serves until closed."""
 
     def __init__(
-        self, api: Api, *, tokens: TokenFile | None, checks: Sequence[Check], tls: TLSFiles, request_bytes: int
+        self,
+        api: Api,
+        relays: LogRelay,
+        *,
+        tokens: TokenFile | None,
+        checks: Sequence[Check],
+        tls: TLSFiles,
+        request_bytes: int,
     ) -> None:
         self._api = api
+        self._relays = relays
         self._tokens = tokens
         self._checks = tuple(checks)
         self._tls = tls
@@ -126,7 +135,9 @@ class HttpFront:
                 f"an error on the server ({type(error).__name__}) has prevented the request from succeeding"
             )
             reply = status_reply(failure, accept)
-        headers = {"Cache-Control": "no-cache, private"}
+        headers = dict(_HEADERS)
+        if isinstance(reply, web.StreamResponse):
+            return reply
         if isinstance(reply, Stream):
             return await self._stream(http, reply, headers, warnings)
         self._count(http.method, time.perf_counter() - start, failure)
@@ -169,7 +180,9 @@ class HttpFront:
             response.force_close()  # the rest of a body that nobody wants is not worth its time
         return response
 
-    async def _answer(self, http: web.BaseRequest, accept: str, warnings: list[str]) -> Reply | Stream:
+    async def _answer(
+        self, http: web.BaseRequest, accept: str, warnings: list[str]
+    ) -> Reply | Stream | web.StreamResponse:
         user = self._user(http)
         raw_path, _, _ = http.raw_path.partition("?")
         parts = routing.segments(raw_path)
@@ -187,10 +200,13 @@ class HttpFront:
 
     async def _resource(
         self, http: web.BaseRequest, user: User, parts: list[str], accept: str, warnings: list[str]
-    ) -> Reply | Stream:
+    ) -> Reply | Stream | web.StreamResponse:
         if not self.serving:
             raise errors.ServiceUnavailableError("the server is starting or stopping", retry_after=1)
         address = routing.address(parts)
+        if (address.group, address.resource, address.subresource) == ("", "pods", "log") and http.method == "GET":
+            message = logs.request_of(address, http.query)
+            return await logs.serve(http, self._relays, user, message, _HEADERS)
         data = await self._read_body(http)
         incoming = Incoming(
             user, http.method, address, http.query, accept, http.headers.get("Content-Type", ""), data, warnings
@@ -303,6 +319,7 @@ class HttpFront:
         return Reply(200, render.dump(value, form.media), form.media)
 
 
+_HEADERS = {"Cache-Control": "no-cache, private"}
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 

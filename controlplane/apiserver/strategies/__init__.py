@@ -47,7 +47,7 @@ STRATEGIES: Mapping[tuple[str, str], type[Strategy]] = {
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): others.VersionedCounted,
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): others.Versioned,
     ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): others.VersionedCounted,
-    ("apiextensions.k8s.io", "customresourcedefinitions"): others.Versioned,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): others.DefinitionStrategy,
     ("apiregistration.k8s.io", "apiservices"): others.VersionedUncounted,
     ("apps", "daemonsets"): DaemonSetStrategy,
     ("apps", "deployments"): DeploymentStrategy,

@@ -30,6 +30,23 @@ class Versioned(Strategy):
     unconditional_update = False
 
 
+class DefinitionStrategy(Versioned):
+    """Definitions of custom resources remember in which versions objects may be stored."""
+
+    def prepare_for_create(self, obj: Any, request: Request) -> None:
+        """Begin with the version that is stored now."""
+        super().prepare_for_create(obj, request)
+        obj.status.storedVersions.extend(item.name for item in obj.spec.versions if item.storage)
+
+    def prepare_for_update(self, obj: Any, old: Any, request: Request) -> None:
+        """Add the version that is stored from now on."""
+        super().prepare_for_update(obj, old, request)
+        known = set(obj.status.storedVersions)
+        obj.status.storedVersions.extend(
+            item.name for item in obj.spec.versions if item.storage and item.name not in known
+        )
+
+
 class VersionedUncounted(Uncounted):
     """Kinds with a status, no generation, and no blind updates."""
 

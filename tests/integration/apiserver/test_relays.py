@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import grpc
 import grpc.aio
 import pytest
@@ -120,3 +122,23 @@ async def test_explanations(client: Client, namespace: str, peer: tuple[str, int
         assert (await scheduling.Why(request)).message == "no node fits"
     finally:
         await leases.delete("kube-scheduler", namespace="kube-system")
+
+
+async def test_logs_over_http(server: Apiserver, client: Client, namespace: str, peer: tuple[str, int]) -> None:
+    name, port = peer
+    wanted = node(name)
+    wanted.status.addresses.add(type="InternalIP", address="127.0.0.1")
+    wanted.status.daemonEndpoints.kubeletEndpoint.Port = port
+    await client.resource(core.Node).create(wanted)
+    await client.resource(core.Pod).create(pod("web", namespace, node=name))
+    base = f"https://127.0.0.1:{server.secure_port}/api/v1/namespaces/{namespace}/pods"
+    context = ssl.create_default_context(cafile=str(server.folder / "ca.crt"))
+    headers = {"Authorization": "Bearer admin-token"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        async with session.get(f"{base}/web/log?tailLines=5", ssl=context) as answer:
+            assert answer.content_type == "text/plain"
+            assert await answer.text() == f"system:apiserver {namespace}/web/c 5"
+        async with session.get(f"{base}/web/log?container=other", ssl=context) as answer:
+            assert (answer.status, (await answer.json())["reason"]) == (400, "BadRequest")
+        async with session.get(f"{base}/none/log", ssl=context) as answer:
+            assert answer.status == 404
