@@ -160,5 +160,7 @@ class Relays:
 def _of_peer(error: grpc.aio.AioRpcError, peer: str) -> errors.StatusError:
     """Return what a client is told when a peer failed."""
     if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-        return errors.ServiceUnavailableError(f"{peer} cannot be reached: {error.details()}")
+        # gRPC nests its causes, the last one is what a person can use.
+        cause = (error.details() or "").rpartition("connect: ")[2]
+        return errors.ServiceUnavailableError(f"{peer} cannot be reached: {cause}; does it run?")
     return error_from_rpc(error)
