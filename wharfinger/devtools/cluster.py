@@ -154,7 +154,7 @@ class Cluster:
     # --- certificates and configuration
 
     def prepare(self) -> None:
-        """Make certificates, kubeconfigs and the token file; what is there and valid stays."""
+        """Make certificates and kubeconfigs; what is there and valid stays."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.directory.chmod(0o700)
         addresses = ["127.0.0.1", self.switch.host_address]
