@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Set
+from pathlib import Path
 
 from nodeagent import admission
 from nodeagent.context import NodeContext
@@ -79,6 +81,9 @@ class PodManager:
         for pod in sorted(pods(), key=lambda pod: (pod.metadata.creationTimestamp.seconds, pod_key(pod))):
             self._add(pod, adopted=pod.metadata.uid in running)
         self._take_in(running)
+        if self._context.files:
+            folder = self._context.sandboxes.pod_logs_dir
+            await asyncio.to_thread(remove_orphaned_logs, folder, frozenset(self._workers) | running.keys())
         self._tasks = [
             spawn(self._relist(), name=f"relist {self._context.node_name}"),
             spawn(self._context.runtime.watch(self._hinted), name=f"runtime events {self._context.node_name}"),
@@ -208,6 +213,17 @@ class PodManager:
         worker = PodWorker(self._context, pod)
         self._workers[record.uid] = worker
         worker.remove()
+
+
+def remove_orphaned_logs(folder: Path, known: Set[str]) -> None:
+    """Remove the logs of pods that are gone: an agent that was killed while it removed a pod may have left them."""
+    if not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        parts = path.name.split("_")  # namespace, name, uid: none of them has the character in it
+        if len(parts) == 3 and parts[2] not in known and path.is_dir() and not path.is_symlink():
+            log.info("removing the logs of a pod that is gone", extra={"folder": str(path)})
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _fingerprint(record: PodRecord | None) -> Fingerprint:

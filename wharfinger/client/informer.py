@@ -221,9 +221,9 @@ class Informer(Generic[M]):
 
     def _take(self, event: Event[M]) -> None:
         if event.type == "DELETED":
-            known = self._objects.get(object_key(event.object))
-            if known is not None:
-                self._remove(event.object)
+            if object_key(event.object) in self._objects:
+                gone = event.object
+                self._remove(gone if self._transform is None else self._transform(gone))
         elif event.type != "BOOKMARK":
             self._store(event.object)
         self.resource_version = event.resource_version

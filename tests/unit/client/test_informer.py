@@ -187,3 +187,20 @@ async def test_a_server_that_went_back_is_listed_again() -> None:
     assert told == ["+a@8", "+b@9", "a@8>3", "-b"]
     assert client.since[:2] == ["9", "3"]
     assert [obj.metadata.name for obj in informer.items()] == ["a"]
+
+
+async def test_handlers_of_deletions_get_the_transformed_object_too() -> None:
+    told: list[str] = []
+    client = Scripted([[pod("a", 5), pod("b", 6)]], [[[change("DELETED", pod("a", 7))]], []])
+
+    def named(obj: core.Pod) -> core.Pod:
+        obj.metadata.annotations["seen"] = "yes"
+        return obj
+
+    informer: Informer[core.Pod] = Informer(client, transform=named)  # type: ignore[arg-type]
+    informer.add_handler(on_delete=lambda old: told.append(old.metadata.annotations.get("seen", "no")))
+    await informer.start()
+    async with asyncio.timeout(5):
+        await client.done.wait()
+    await informer.stop()
+    assert told == ["yes"]
