@@ -17,6 +17,30 @@ import click
 from wharfinger.cli import failures
 from wharfinger.cli.commands import COMMANDS, Entry
 
+_SWITCHED = {**dict.fromkeys(("1", "t", "T", "true", "True", "TRUE"), True),
+             **dict.fromkeys(("0", "f", "F", "false", "False", "FALSE"), False)}  # fmt: skip
+
+
+def with_plain_flags(command: click.Command, args: list[str]) -> list[str]:
+    """Return arguments in which ``--wait=false``, as kubectl's users write it, is said in click's way."""
+    flags = {
+        name: option.secondary_opts
+        for option in command.params
+        if isinstance(option, click.Option) and option.is_bool_flag
+        for name in option.opts
+    }
+    end = args.index("--") if "--" in args else len(args)
+    plain: list[str] = []
+    for arg in args[:end]:
+        name, equals, value = arg.partition("=")
+        if not equals or name not in flags or value not in _SWITCHED:
+            plain.append(arg)
+        elif _SWITCHED[value]:
+            plain.append(name)
+        elif flags[name]:
+            plain.append(flags[name][0])  # without such a one the flag is off unless it is given
+    return plain + args[end:]
+
 
 class LazyGroup(click.Group):
     """A group whose members come from a table; loading one imports its module."""
@@ -44,7 +68,8 @@ class LazyGroup(click.Group):
         """Say an unknown command as kubectl does."""
         if args and args[0] not in self.table and not ctx.resilient_parsing:
             raise failures.CommandError(f'unknown command "{args[0]}" for "wharf"')
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest if command is None else with_plain_flags(command, rest)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the commands by their sections, without importing any."""
