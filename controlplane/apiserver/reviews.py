@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver.auth.certificates import AUTHENTICATED
 from controlplane.apiserver.request import Answer, Request, User
-from wharfinger.api import codec, errors, kinds, validation
+from wharfinger.api import codec, errors, kinds, times, validation
 from wharfinger.api.errors import ForbiddenError, UnauthorizedError
 from wharfinger.api.types import authentication, authorization, core
 
@@ -72,6 +72,7 @@ class Reviews:
 
     def _fill(self, request: Request, review: Any) -> None:
         if isinstance(review, authentication.SelfSubjectReview):
+            review.metadata.creationTimestamp.CopyFrom(times.now())
             _describe(review.status.userInfo, request.user)
         elif isinstance(review, authentication.TokenReview):
             self._review_token(review)

@@ -164,7 +164,7 @@ class Calls:
         if "list" not in request.kind.verbs:
             raise method_not_allowed(incoming.method)
         page = await self.api.list(request, list_options)
-        return Reply(200, render.page_bytes(self.shown(request.kind), page, form, include), form.media)
+        return Reply(200, await render.page_bytes(self.shown(request.kind), page, form, include), form.media)
 
     # --- writes ---------------------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class Calls:
             return Reply(200, render.answer_bytes(answer, form, include), form.media)
         list_options = options.list_options(incoming.query)
         page = await self.api.delete_collection(request, delete_options, list_options)
-        return Reply(200, render.page_bytes(self.shown(request.kind), page, form, include), form.media)
+        return Reply(200, await render.page_bytes(self.shown(request.kind), page, form, include), form.media)
 
     async def _patch(self, incoming: Incoming, request: Request) -> Answer:
         patch_type = media.content_type(incoming.content_type)

@@ -7,8 +7,9 @@ sends (the stored bytes with the version appended) merges to the same object, bu
 
 from __future__ import annotations
 
+import asyncio
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -21,7 +22,7 @@ from wharfinger.api.codec.schema import descriptor_of, info_of
 from wharfinger.api.types import meta
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from google.protobuf.message import Message
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from controlplane.apiserver.store import Entry
     from wharfinger.api.kinds import Kind
 
-CONTENT_TYPES = {JSON: JSON, YAML: YAML, PROTOBUF: PROTOBUF}
+T = TypeVar("T")
 
 
 def _varint(value: int) -> bytes:
@@ -126,29 +127,40 @@ def _list_meta(page: Page) -> meta.ListMeta:
     return result
 
 
-def page_bytes(shown: Shown, page: Page, form: Form, include: str) -> bytes:
+_SLICE = 50
+"""Entries that are rendered in one go; then others get their turn."""
+
+
+async def _each(entries: Sequence[Entry], make: Callable[[Entry], T]) -> list[T]:
+    made: list[T] = []
+    for number, entry in enumerate(entries):
+        if number % _SLICE == _SLICE - 1:
+            await asyncio.sleep(0)
+        made.append(make(entry))
+    return made
+
+
+async def page_bytes(shown: Shown, page: Page, form: Form, include: str) -> bytes:
     """Return a list in the form that was asked for. Raises NotAcceptableError for a shape that lists do not have."""
-    kind = shown.kind
+    kind, entries = shown.kind, page.entries
     list_meta = _list_meta(page)
     if form.shape == PARTIAL:
         raise media.not_acceptable()
     if form.shape == PARTIAL_LIST:
-        return _partial_list(shown, page, form, list_meta)
+        return await _partial_list(shown, page, form, list_meta)
     if form.shape == TABLE:
-        table = rows.table(
-            kind, [(shown.message(entry), shown.metadata(entry), shown.json(entry)) for entry in page.entries],
-            form=form, include=include, list_meta=codec.to_json(list_meta),
-        )  # fmt: skip
-        return dump(table, form.media)
+        maker = rows.Rows(kind, form, include)
+        made = await _each(
+            entries, lambda entry: maker.row(shown.message(entry), shown.metadata(entry), lambda: shown.json(entry))
+        )
+        return dump(maker.table(made, codec.to_json(list_meta)), form.media)
     if form.media == PROTOBUF:
         parts = [field(0x0A, codec.canonical_bytes(list_meta))]
-        parts += [field(0x12, shown.protobuf(entry)) for entry in page.entries]
+        parts += await _each(entries, lambda entry: field(0x12, shown.protobuf(entry)))
         return storage.wrap(kind.api_version, _list_name(kind), b"".join(parts))
-    if form.media == YAML:
-        items = [orjson.loads(shown.json_item(entry)) for entry in page.entries]
-        value = {"kind": _list_name(kind), "apiVersion": kind.api_version, "metadata": codec.to_json(list_meta)}
-        return codec.to_yaml({**value, "items": items}).encode()
-    return _json_list(_list_name(kind), kind.api_version, list_meta, [shown.json_item(entry) for entry in page.entries])
+    items = await _each(entries, shown.json_item)
+    text = _json_list(_list_name(kind), kind.api_version, list_meta, items)
+    return text if form.media == JSON else dump(orjson.loads(text), form.media)
 
 
 def _json_list(name: str, api_version: str, list_meta: meta.ListMeta, items: Sequence[bytes] | None) -> bytes:
@@ -158,15 +170,15 @@ def _json_list(name: str, api_version: str, list_meta: meta.ListMeta, items: Seq
     return b"".join((head, b',"metadata":', codec.to_json_bytes(list_meta), b',"items":', body, b"}\n"))
 
 
-def _partial_list(shown: Shown, page: Page, form: Form, list_meta: meta.ListMeta) -> bytes:
+async def _partial_list(shown: Shown, page: Page, form: Form, list_meta: meta.ListMeta) -> bytes:
     if form.media == PROTOBUF:
         parts = [field(0x0A, codec.canonical_bytes(list_meta))]
-        for entry in page.entries:
-            partial = rows.partial(shown.message(entry))
-            parts.append(field(0x12, codec.canonical_bytes(partial)))
+        parts += await _each(
+            page.entries, lambda entry: field(0x12, codec.canonical_bytes(rows.partial(shown.message(entry))))
+        )
         return storage.wrap(form.shape_api_version, PARTIAL_LIST, b"".join(parts))
     head = orjson.dumps({"kind": PARTIAL, "apiVersion": form.shape_api_version})[:-1]
-    items = [head + b',"metadata":' + shown.metadata(entry) + b"}" for entry in page.entries]
+    items = await _each(page.entries, lambda entry: head + b',"metadata":' + shown.metadata(entry) + b"}")
     text = _json_list(PARTIAL_LIST, form.shape_api_version, list_meta, items if items else None)
     return text if form.media == JSON else dump(orjson.loads(text), form.media)
 
@@ -185,11 +197,7 @@ def answer_bytes(answer: Answer, form: Form, include: str) -> bytes:
         if form.media == PROTOBUF:
             return storage.wrap(form.shape_api_version, PARTIAL, codec.canonical_bytes(rows.partial(message)))
         return dump(rows.partial_json(rows.metadata_of(message), form), form.media)
-    table = rows.table(
-        answer.kind,
-        [(message, orjson.dumps(rows.metadata_of(message)), codec.to_json_bytes(message))],
-        form=form,
-        include=include,
-        list_meta={"resourceVersion": message.metadata.resourceVersion},
-    )
+    maker = rows.Rows(answer.kind, form, include)
+    row = maker.row(message, orjson.dumps(rows.metadata_of(message)), lambda: codec.to_json_bytes(message))
+    table = maker.table([row], {"resourceVersion": message.metadata.resourceVersion})
     return dump(table, form.media)

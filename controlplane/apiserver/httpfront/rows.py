@@ -15,7 +15,7 @@ from wharfinger.api.tables import table_for
 from wharfinger.api.types import meta
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
     from controlplane.apiserver.httpfront.media import Form
     from wharfinger.api.kinds import Kind
@@ -61,35 +61,40 @@ def columns(kind: Kind) -> list[dict[str, Any]]:
     ]
 
 
-def table(
-    kind: Kind,
-    objects: Iterable[tuple[Any, bytes, bytes]],
-    *,
-    form: Form,
-    include: str,
-    list_meta: dict[str, Any],
-    with_columns: bool = True,
-) -> dict[str, Any]:
-    """Return a Table as plain values; each object comes as message, metadata in JSON and whole in JSON."""
-    definition, now = table_for(kind), time.time()
-    made: list[dict[str, Any]] = []
-    for message, metadata, whole in objects:
-        row: dict[str, Any] = {"cells": list(definition.row(message, now))}
-        done = definition.finished(message) if definition.finished is not None else None
+class Rows:
+    """Makes the rows of one table; each object comes as message, metadata in JSON and whole in JSON."""
+
+    def __init__(self, kind: Kind, form: Form, include: str) -> None:
+        self._kind = kind
+        self._table = table_for(kind)
+        self._form = form
+        self._include = include
+        self._now = time.time()
+
+    def row(self, message: Any, metadata: bytes, whole: Callable[[], bytes]) -> dict[str, Any]:
+        """Return one row as plain values."""
+        row: dict[str, Any] = {"cells": list(self._table.row(message, self._now))}
+        done = self._table.finished(message) if self._table.finished is not None else None
         if done is not None:
             row["conditions"] = [{"type": "Completed", "status": "True", "reason": done[0], "message": done[1]}]
-        if include == "Object":
-            row["object"] = orjson.Fragment(whole)
-        elif include == "None":
+        if self._include == "Object":
+            row["object"] = orjson.Fragment(whole())
+        elif self._include == "None":
             row["object"] = None
         else:
-            row["object"] = partial_json(orjson.Fragment(metadata), form)
-        made.append(row)
-    return {
-        "kind": TABLE,
-        "apiVersion": form.shape_api_version,
-        "metadata": list_meta,
-        "columnDefinitions": columns(kind) if with_columns else None,
+            row["object"] = partial_json(orjson.Fragment(metadata), self._form)
+        return row
+
+    def table(
+        self, rows: list[dict[str, Any]], list_meta: dict[str, Any], *, with_columns: bool = True
+    ) -> dict[str, Any]:
+        """Return the Table as plain values."""
         # Kubernetes' default columns make no list of nothing.
-        "rows": made if made or "Created At" not in {column.name for column in definition.columns} else None,
-    }
+        default = "Created At" in {column.name for column in self._table.columns}
+        return {
+            "kind": TABLE,
+            "apiVersion": self._form.shape_api_version,
+            "metadata": list_meta,
+            "columnDefinitions": columns(self._kind) if with_columns else None,
+            "rows": rows if rows or not default else None,
+        }

@@ -99,18 +99,13 @@ class Encoder:
         shown = self._shown
         if event.type == EventType.BOOKMARK:
             message = self._blank(event.revision, initial_end=initial_end)
-            metadata, whole = orjson.dumps(rows.metadata_of(message)), codec.to_json_bytes(message)
+            metadata, whole = orjson.dumps(rows.metadata_of(message)), lambda: codec.to_json_bytes(message)
         else:
             entry = event.entry
-            message, metadata, whole = shown.message(entry), shown.metadata(entry), shown.json(entry)
-        table = rows.table(
-            shown.kind,
-            [(message, metadata, whole)],
-            form=self._form,
-            include=self._include,
-            list_meta={"resourceVersion": message.metadata.resourceVersion},
-            with_columns=self._first,
-        )
+            message, metadata, whole = shown.message(entry), shown.metadata(entry), lambda: shown.json(entry)
+        maker = rows.Rows(shown.kind, self._form, self._include)
+        row = maker.row(message, metadata, whole)
+        table = maker.table([row], {"resourceVersion": message.metadata.resourceVersion}, with_columns=self._first)
         self._first = False
         return _line(event.type.name, orjson.dumps(table))
 
