@@ -167,6 +167,8 @@ def choose_run(worker: PodWorker, name: str, history: list[ContainerRecord], *, 
         if len(runs) < 2:
             raise errors.BadRequestError(f'previous terminated container "{name}" in pod "{pod}" not found')
         return runs[1]
+    if not runs and history:
+        raise errors.BadRequestError(f'container "{name}" in pod "{pod}" writes no log: its node is a hollow one')
     if not runs:
         waiting = worker.memory.waiting.get(name)
         reason = waiting.reason if waiting else "ContainerCreating"
