@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
+from controlplane.apiserver import metrics
 from controlplane.apiserver.grpcfront import wire
 from controlplane.apiserver.grpcfront.failures import as_status_error
 from wharfinger.api import errors
@@ -30,6 +32,8 @@ CHUNK_ITEMS = 500
 CHUNK_BYTES = 1 << 20
 MAX_UNDER_WAY = 2048
 """Writes of one stream that are worked on at once; more are read when some are done."""
+_OBSERVE = {verb.name: metrics.observer(verb.name) for verb in native.Write.DESCRIPTOR.oneofs_by_name["request"].fields}
+"""Writes of the stream count like those that come one by one."""
 
 
 async def list_objects(calls: Calls, user: User, message: native.ListRequest, context: Any) -> None:
@@ -151,12 +155,15 @@ class WriteStream:
             self._room.set()
 
     async def _work(self, write: native.Write) -> None:
-        verb = write.WhichOneof("request")
+        verb, start = write.WhichOneof("request"), time.perf_counter()
         try:
             if verb is None:
                 raise errors.BadRequestError("a write holds no request")
             answer = await self._calls.on_stream[verb](self._user, getattr(write, verb))
             self._ready.append(wire.result_bytes(write.id, answer))
+            _OBSERVE[verb](time.perf_counter() - start, None)
         except Exception as error:  # noqa: BLE001  (becomes this write's outcome; the unforeseen is logged)
+            if verb is not None:
+                _OBSERVE[verb](time.perf_counter() - start, error)
             status = as_status_error(error, f"Write/{verb}").to_status()
             self._ready.append(wire.error_bytes(write.id, status))
