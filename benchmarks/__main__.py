@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import json
 import time
 from pathlib import Path
 
 import click
+import uvloop
 
 from benchmarks.report import Report
 
@@ -26,7 +26,7 @@ def main(names: tuple[str, ...], runs: int, quick: bool) -> None:
     for name in names or NAMES:
         module = importlib.import_module(f"benchmarks.{name}")
         started = time.monotonic()
-        report: Report = asyncio.run(module.measure(runs=runs, quick=quick))
+        report: Report = uvloop.run(module.measure(runs=runs, quick=quick))
         report.seconds = round(time.monotonic() - started, 1)
         click.echo(report.table())
         line = json.dumps(report.document())
