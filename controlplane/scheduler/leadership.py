@@ -61,11 +61,13 @@ class Leadership:
         profiles: Iterable[Profile],
         *,
         seed: int,
+        selecting: Iterable[str] = (),
         initial_backoff: float = INITIAL_BACKOFF,
         max_backoff: float = MAX_BACKOFF,
     ) -> None:
         self._client = client
         self.engine = Engine(profiles, seed=seed)
+        self.engine.pods.selecting.update(selecting)
         self.queue = SchedulingQueue(self.engine.profile, initial_backoff=initial_backoff, max_backoff=max_backoff)
         # The informers hold observed facts in place of messages; see observed.py.
         self.nodes: Informer[Any] = Informer(client.resource(core.Node), transform=self._observe_node)
@@ -76,6 +78,7 @@ class Leadership:
         self._binder = Binder(client, bound=self._on_bound, failed=self._on_failed)
         self._reporter = Reporter(client, busy=self._is_busy)
         self._evictor = Evictor(client, self._reporter, failed=self._on_eviction_failed)
+        self._selecting_at_first = frozenset(selecting)
         self._work = asyncio.Event()
         self._changed = 0
         self._woken_at = 0.0
@@ -86,7 +89,7 @@ class Leadership:
     # -- life
 
     async def run(self) -> None:
-        """Follow the API and schedule."""
+        """Follow the API and schedule, until a selector names a label that was left out of account so far."""
         self.nodes.add_handler(
             on_add=self.set_node,
             on_update=lambda _, node: self.set_node(node),
@@ -104,7 +107,7 @@ class Leadership:
             await self.pods.start()
             await self.nodes.wait_synced()
             await self.pods.wait_synced()
-            self.ready = True
+            self.ready = self.engine.pods.selecting == self._selecting_at_first
             log.info("scheduling", extra={"nodes": len(self.nodes), "pods": len(self.pods), **self.queue.counts})
             await self._loop()
         finally:
@@ -122,7 +125,7 @@ class Leadership:
 
     async def _loop(self) -> None:
         flushed = time.monotonic()
-        while True:
+        while self.engine.pods.selecting == self._selecting_at_first:
             await self._wait(flushed + FLUSH_SECONDS)
             now = time.monotonic()
             if now - flushed >= FLUSH_SECONDS:

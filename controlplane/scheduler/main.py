@@ -105,21 +105,30 @@ class Daemon:
         await elector.run(lead)
 
     async def _lead(self, client: Client) -> None:
-        seed = self._options.seed if self._options.seed is not None else random.SystemRandom().getrandbits(64)
-        term = Leadership(
-            client,
-            self._options.profiles or [Profile()],
-            seed=seed,
-            initial_backoff=self._options.initial_backoff,
-            max_backoff=self._options.max_backoff,
-        )
-        self._term = term
         LEADER.labels(self._options.lease_name).set(1)
+        selecting: set[str] = set()
         try:
-            await term.run()
+            while True:
+                term = self._term = self._new_term(client, selecting)
+                await term.run()
+                # A selector names a label of single pods, by which they were not told apart: all is read anew. There
+                # are five such labels, so this happens five times at most.
+                selecting = set(term.engine.pods.selecting)
+                log.info("reading all pods anew, with labels that selectors name", extra={"labels": sorted(selecting)})
         finally:
             self._term = None
             LEADER.labels(self._options.lease_name).set(0)
+
+    def _new_term(self, client: Client, selecting: set[str]) -> Leadership:
+        options = self._options
+        return Leadership(
+            client,
+            options.profiles or [Profile()],
+            seed=options.seed if options.seed is not None else random.SystemRandom().getrandbits(64),
+            selecting=selecting,
+            initial_backoff=options.initial_backoff,
+            max_backoff=options.max_backoff,
+        )
 
 
 if __name__ == "__main__":

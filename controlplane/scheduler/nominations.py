@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from controlplane.scheduler.nodetable import Resident
+import numpy as np
+
+from controlplane.scheduler.framework import Ints
+from controlplane.scheduler.nodetable import NodeTable, Resident
+
+_PRIORITIES = 16
+"""Priorities for which sums are kept."""
 
 
 class Nominations:
@@ -15,6 +21,7 @@ class Nominations:
         self._nodes: dict[str, str] = {}
         self.stamp = 0
         """Changes with each nomination that comes or goes."""
+        self._sums: dict[int, tuple[tuple[int, int, int], Ints, Ints]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
@@ -48,6 +55,36 @@ class Nominations:
     def on(self, node: str) -> dict[str, Resident]:
         """Return the pods nominated to a node."""
         return self._by_node.get(node, {})
+
+    def sums(self, table: NodeTable, priority: int, *, key: str) -> tuple[Ints, Ints]:
+        """Return rows, and what the pods nominated there ask for (resources x rows), as it counts for a pod."""
+        version = (self.stamp, table.layout, table.geography)
+        known = self._sums.get(priority)
+        if known is None or known[0] != version:
+            listed = [
+                (row, np.sum([table.vector(resident.usage) for _, resident in against], axis=0))
+                for node in self._by_node
+                if (row := table.rows.get(node)) is not None
+                and (against := self.against(node, key="", priority=priority))
+            ]
+            rows = np.array([row for row, _ in listed], np.intp)
+            extra = np.zeros((len(table.resources), len(listed)), np.int64)
+            for index, (_, vector) in enumerate(listed):
+                extra[: len(vector), index] = vector
+            version = (self.stamp, table.layout, table.geography)
+            if len(self._sums) > _PRIORITIES:
+                self._sums.clear()
+            known = self._sums[priority] = (version, rows, extra)
+        _, rows, extra = known
+        own = self._by_node.get(self._nodes.get(key, ""), {}).get(key)
+        if own is not None and own.priority >= priority:
+            at = np.flatnonzero(rows == table.rows.get(own.node, -1))
+            if len(at):
+                extra = extra.copy()
+                extra[:, at[0]] -= table.vector(own.usage)
+                if not extra[:, at[0]].any():
+                    rows, extra = np.delete(rows, at), np.delete(extra, at, axis=1)
+        return rows, extra
 
     def against(self, node: str, *, key: str, priority: int) -> list[tuple[str, Resident]]:
         """Return the nominated pods that count on a node for a pod of a key and priority."""

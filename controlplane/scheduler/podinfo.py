@@ -21,7 +21,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from controlplane.scheduler import requests
 from controlplane.scheduler.framework import Plugin
-from controlplane.scheduler.peers import INSTANCE_LABELS, Peer, Terms, terms_of
+from controlplane.scheduler.peers import INSTANCE_LABELS, Peer, terms_of
 from wharfinger.api.types import core
 
 T = TypeVar("T")
@@ -174,7 +174,10 @@ class PodTable:
         self._classes: _Interner[PodClass] = _Interner()
         self._peers: _Interner[Peer] = _Interner()
         self.selecting: set[str] = set()
-        """Labels of single pods (see INSTANCE_LABELS) that some selector names."""
+        """Labels of single pods (see INSTANCE_LABELS) that some selector names.
+
+        When it grows, what was read before lacks these labels: see Leadership.run.
+        """
         self._plugins = [plugin for plugin in plugins if type(plugin).class_key is not Plugin.class_key]
 
     def usage(self, pod: core.Pod) -> Usage:
@@ -184,6 +187,10 @@ class PodTable:
 
     def info(self, pod: core.Pod) -> PodInfo:
         """Return the pod as the queue holds it; raises ValueError for a quantity that is none."""
+        for constraint in pod.spec.topologySpreadConstraints:
+            selector = constraint.labelSelector
+            self.note_selector((*selector.matchLabels, *(item.key for item in selector.matchExpressions)))
+            self.note_selector(constraint.matchLabelKeys)
         peer = self.peer(pod)
         key = (_usage_key(pod), _class_key(pod), peer.key, *(plugin.class_key(pod) for plugin in self._plugins))
         return PodInfo(pod, self._classes.get(key, lambda: PodClass(key, pod, self.usage(pod), peer)))
@@ -208,7 +215,8 @@ class PodTable:
 
     def _make_peer(self, key: Hashable, pod: core.Pod, labels: dict[str, str]) -> Peer:
         terms = terms_of(pod)
-        self._note_selectors(pod, terms)
+        for term in terms.all():
+            self.note_selector(requirement.key for requirement in term.selector.requirements)
         return Peer(
             key,
             namespace=intern(pod.metadata.namespace),
@@ -217,9 +225,9 @@ class PodTable:
             terminating=pod.metadata.HasField("deletionTimestamp"),
         )
 
-    def _note_selectors(self, pod: core.Pod, terms: Terms) -> None:
-        named = {requirement.key for term in terms.all() for requirement in term.selector.requirements}
-        self.selecting |= named & INSTANCE_LABELS
+    def note_selector(self, keys: Iterable[str]) -> None:
+        """Take note of the label keys that a selector names."""
+        self.selecting |= INSTANCE_LABELS.intersection(keys)
 
 
 def _usage_key(pod: core.Pod) -> Hashable:

@@ -37,6 +37,8 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _OFFSET = 2**31
 """Added to each priority, so that more victims weigh more even when priorities are negative."""
 
+_READS_PODS = Aspect.USAGE | Aspect.PEERS
+
 Entry = tuple[str, Resident]
 """Key and pod."""
 
@@ -174,9 +176,7 @@ class _Search:
         self._nominations = nominations
         self._budgets = budgets
         self._covering: dict[int, list[int]] = {}
-        self._filters = [
-            column.filter for column in state.filters if column.filter.reads & (Aspect.USAGE | Aspect.PEERS)
-        ]
+        self._filters = [column.filter for column in state.filters if column.filter.reads & _READS_PODS]
         self._alike: dict[Hashable, tuple[tuple[int, ...], int] | Refusal] | None = (
             {} if all(entry.sums_only for entry in self._filters) else None
         )
@@ -192,7 +192,7 @@ class _Search:
         lower.sort(key=importance)
         protected = self._protected(lower)
         nominated = self._nominations.against(name, key=self._pod.key, priority=priority)
-        if self._alike is None or nominated:
+        if self._alike is None:
             found = self._work_out(row, lower, protected, nominated)
         else:
             key = (
@@ -200,6 +200,7 @@ class _Search:
                 self.table.requested[:, row].tobytes(),
                 tuple(id(resident.usage) for _, resident in lower),
                 tuple(protected),
+                tuple(id(resident.usage) for _, resident in nominated),
             )
             known = self._alike.get(key)
             if known is None:
@@ -288,9 +289,13 @@ def names(entries: Iterable[Entry]) -> list[str]:
 def refusals_by_nomination(
     pod: PodInfo, state: ClassState, nominations: Nominations, *, feasible_only: bool
 ) -> Mapping[int, Refusal]:
-    """Return row -> refusal for nodes that would take the pod or not, were those there that are nominated to them."""
+    """Return row -> refusal for nodes that would not take the pod, were those there that are nominated to them."""
     table = state.table
     found: dict[int, Refusal] = {}
+    if state.refusal is None and all(
+        column.filter.sums_only for column in state.filters if column.filter.reads & _READS_PODS
+    ):
+        return _refusals_by_sums(pod, state, nominations, feasible_only=feasible_only)
     for node in nominations.nodes():
         row = table.rows.get(node)
         if row is None or (feasible_only and not state.feasible[row]):
@@ -304,4 +309,35 @@ def refusals_by_nomination(
             refusal = state.first_refusal(row)
         if refusal is not None:
             found[row] = refusal
+    return found
+
+
+def _refusals_by_sums(
+    pod: PodInfo, state: ClassState, nominations: Nominations, *, feasible_only: bool
+) -> Mapping[int, Refusal]:
+    """Do the same for all nominated nodes at once, where nothing but sums of resources counts."""
+    table = state.table
+    rows, extra = nominations.sums(table, pod.priority, key=pod.key)
+    if feasible_only:
+        there = state.feasible[rows]
+        rows, extra = rows[there], extra[:, there]
+    found: dict[int, Refusal] = {}
+    if not len(rows):
+        return found
+    table.requested[:, rows] += extra
+    try:
+        left = np.ones(len(rows), np.bool_)
+        for column in state.filters:
+            asked = column.filter.reads & _READS_PODS
+            if feasible_only and not asked:
+                continue
+            codes = column.filter.codes(rows) if asked else column.codes[rows]
+            refused = left & (codes != 0)
+            if refused.any():
+                meant = {code: column.filter.refusal(code) for code in np.unique(codes[refused]).tolist()}
+                for row, code in zip(rows[refused].tolist(), codes[refused].tolist(), strict=True):
+                    found[row] = meant[code]
+            left &= codes == 0
+    finally:
+        table.requested[:, rows] -= extra
     return found

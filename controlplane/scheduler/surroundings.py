@@ -72,6 +72,7 @@ class Surroundings:
     def __init__(self, client: Client, engine: Engine, note: Callable[[int], None]) -> None:
         self._table = engine.table
         self._budgets = engine.budgets
+        self._pods = engine.pods
         self._note = note
         self._informers: list[Informer[Any]] = []
         self._follow(client, core.Namespace, lambda it: dict(it.metadata.labels), self._set_namespace)
@@ -122,18 +123,24 @@ class Surroundings:
             self._note(Aspect.PEERS)
 
     def _set_service(self, namespace: str, name: str, value: dict[str, str] | None) -> None:
+        self._pods.note_selector(value or ())
         if self._table.workloads.set_service(namespace, name, value):
             self._table.basis += 1
+            self._note(0)
 
     def _set_budget(self, namespace: str, name: str, value: Budget | None) -> None:
         if value is None:
             self._budgets.pop(f"{namespace}/{name}", None)
         else:
             self._budgets[f"{namespace}/{name}"] = value
+            self._pods.note_selector(requirement.key for requirement in value.selector.requirements)
 
     def _owner_setter(self, kind: str) -> Callable[[str, str, Any], None]:
         def take(namespace: str, name: str, value: labels.Selector | None) -> None:
+            if value is not None:
+                self._pods.note_selector(requirement.key for requirement in value.requirements)
             if self._table.workloads.set_owner(kind, namespace, name, value):
                 self._table.basis += 1
+                self._note(0)
 
         return take

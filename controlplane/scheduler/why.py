@@ -7,15 +7,15 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.scheduler.decisions import Diagnosis, Placement
-from controlplane.scheduler.framework import Change, Ints
+from controlplane.scheduler.framework import Change, Ints, Refusal
 from wharfinger.proto.native import scheduling_v1_pb2 as native
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class View:
     """Rows touched after it have other numbers by now; their details are left out when `exact` is not set."""
     exact: bool
     """Whether `facts` are of that moment."""
+    nominated: Mapping[int, Refusal] = field(default_factory=dict)
+    """Row -> refusal of nodes that are kept for others."""
 
     def rows(self) -> Iterator[tuple[str, int]]:
         """Return name and row of each node, by name."""
@@ -71,7 +73,9 @@ def view_of_diagnosis(diagnosis: Diagnosis) -> View | None:
     if len(diagnosis.codes) != len(state.filters):
         return None
     empty = [np.zeros(len(diagnosis.names), np.int64) for _ in state.scores]
-    return View(state, diagnosis.names, diagnosis.codes, diagnosis.facts, empty, diagnosis.position, True)
+    return View(
+        state, diagnosis.names, diagnosis.codes, diagnosis.facts, empty, diagnosis.position, True, diagnosis.nominated
+    )
 
 
 def view_of_placement(placement: Placement) -> View | None:
@@ -94,6 +98,7 @@ def verdicts(view: View) -> list[native.NodeVerdict]:
         feasible[:] = False
     for codes in view.codes:
         feasible &= codes == 0
+    feasible[list(view.nominated)] = False
     scaled = [
         scored.score.scale(raw, scored.score.bounds(raw[feasible])) if feasible.any() else raw
         for scored, raw in zip(state.scores, view.raw, strict=True)
@@ -134,6 +139,11 @@ def _add_refusals(verdict: native.NodeVerdict, view: View, row: int) -> None:
         reason = ", ".join(refusal.reasons)
         detail = column.filter.detail(row, code, facts) if current else f"{reason} (the node has changed since)"
         verdict.refusals.add(plugin=refusal.plugin, code=refusal.code.value, reason=reason, detail=detail)
+    kept = view.nominated.get(row)
+    if kept is not None and not verdict.refusals:
+        reason = ", ".join(kept.reasons)
+        detail = "room there is kept for pods that are nominated to it"
+        verdict.refusals.add(plugin=kept.plugin, code=kept.code.value, reason=reason, detail=detail)
 
 
 def suggestions(view: View) -> list[str]:

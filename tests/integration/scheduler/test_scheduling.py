@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 
 import grpc
 import grpc.aio
@@ -163,3 +164,46 @@ async def test_explanations_are_for_the_apiserver_and_administrators_only(world:
     assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
     with pytest.raises(errors.NotFoundError):
         await world.client.why(world.namespace, "none")
+
+
+async def test_labels_of_single_pods_are_told_apart_once_somebody_asks(world: World) -> None:
+    index = "apps.kubernetes.io/pod-index"
+
+    def numbered(number: int) -> Callable[[core.Pod], None]:
+        def change(pod: core.Pod) -> None:
+            pod.metadata.labels[index] = str(number)
+
+        return change
+
+    def near_to_one(pod: core.Pod) -> None:
+        terms = pod.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution
+        term = terms.add(topologyKey="place")
+        term.labelSelector.matchLabels[index] = "1"
+
+    await world.node("l-1", place="one")
+    await world.pod("p-1", change=numbered(1))
+    await world.bound("p-1")
+    await world.cordon("l-1", on=True)
+    await world.node("l-2", place="two")
+    await world.pod("p-2", change=numbered(2))
+    await world.bound("p-2")
+    await world.cordon("l-1", on=False)
+    await world.pod("wants-1", change=near_to_one)
+    assert await world.bound("wants-1") == "l-1"
+
+
+async def test_pods_of_a_service_are_spread_over_zones(world: World) -> None:
+    service = core.Service()
+    service.metadata.name, service.metadata.namespace = "web", world.namespace
+    service.spec.selector["app"] = "web"
+    service.spec.ports.add(port=80)
+    await world.client.resource(core.Service).create(service)
+    for number in range(3):
+        await world.node(f"z-{number}", **{"topology.kubernetes.io/zone": f"zone-{number}"})
+
+    def label(pod: core.Pod) -> None:
+        pod.metadata.labels["app"] = "web"
+
+    for number in range(3):
+        await world.pod(f"web-{number}", change=label)
+    assert {await world.bound(f"web-{number}") for number in range(3)} == {"z-0", "z-1", "z-2"}
