@@ -94,8 +94,9 @@ class Api:
         raise errors.NotFoundError(f'the server could not find the requested resource: "{resource}" in {where}')
 
     def served(self) -> list[Kind]:
-        """Return every kind that can be addressed."""
-        return [*(registry.kind for registry in self._registries.values()), _BINDING, *REVIEWS.values()]
+        """Return every kind that can be addressed; of two versions the one that is stored comes first."""
+        registries = sorted(self._registries.values(), key=lambda registry: registry.resource.conversion is not None)
+        return [*(registry.kind for registry in registries), _BINDING, *REVIEWS.values()]
 
     def registry(self, kind: Kind) -> Registry:
         """Return the registry of a stored kind. Raises MethodNotAllowedError for one that only travels."""
