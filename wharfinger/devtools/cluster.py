@@ -37,6 +37,8 @@ APISERVER = "apiserver"
 SCHEDULER = "scheduler"
 CONTROLLER_MANAGER = "controller-manager"
 HOLLOW = "hollow"
+IP_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+"""Nodes need the host to route between them; `down` puts back what it was."""
 PREFERRED_PORTS = (2379, 2380, 6443, 6444, 6445, 10257, 10258, 10259)
 
 
@@ -315,6 +317,8 @@ class Cluster:
 
     def up(self) -> None:
         """Start everything that does not run yet, one after another, each when the one before is ready."""
+        if self.settings.nodes and IP_FORWARD.read_text().strip() == "0":
+            self._state["forwarding_was_off"] = True
         self._save_state()
         self.prepare()
         self._remove_surplus_nodes()
@@ -465,6 +469,9 @@ class Cluster:
             self.progress(f"{folder.name}: pods, containerd and network removed")
         if nodes:
             self.switch.down()
+            if self._state.pop("forwarding_was_off", False):
+                IP_FORWARD.write_text("0\n")
+                self._save_state()
         if purge:
             shutil.rmtree(self.directory, ignore_errors=True)
 

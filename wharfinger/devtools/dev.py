@@ -11,11 +11,12 @@ from pathlib import Path
 
 import click
 
-from wharfinger.devtools.cluster import APISERVER, Cluster
+from wharfinger.devtools.cluster import APISERVER, Cluster, own_network
 from wharfinger.devtools.containerd import DevtoolsError
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCAL = ROOT / ".local"
+LOCAL = Path(os.environ.get("WHARFINGER_LOCAL") or ROOT / ".local")
+"""Where the cluster lives; tests set the variable, so that they do not meet a person's cluster."""
 EXAMPLE = "examples/pod.yaml"
 SHORT_TIMERS: dict[str, tuple[str, ...]] = {
     "apiserver": ("--default-not-ready-toleration-seconds=5", "--default-unreachable-toleration-seconds=5"),
@@ -40,7 +41,10 @@ def say(text: str) -> None:
 
 def local() -> Cluster:
     """Return the cluster of this checkout."""
-    return Cluster(LOCAL, progress=say)
+    cluster = Cluster(LOCAL, progress=say)
+    if "WHARFINGER_LOCAL" in os.environ and not (LOCAL / "cluster.json").exists():
+        cluster.settings.prefix, cluster.settings.subnet = own_network()
+    return cluster
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
