@@ -14,6 +14,7 @@ import fnmatch
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -103,6 +104,9 @@ class Golden:
         if not wanted:
             raise DevtoolsError(f"no case in {folder} matches area {area!r} and name {match!r}")
         python = self._environment()
+        # An end from outside must not leave daemons behind.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        signal.signal(signal.SIGHUP, lambda *_: sys.exit(1))
         work = Path(tempfile.mkdtemp(prefix="wharf-golden-"))
         tallies: dict[str, Tally] = {}
         try:
