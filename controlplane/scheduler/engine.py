@@ -22,12 +22,14 @@ from controlplane.scheduler.nodetable import NodeTable, Resident
 from controlplane.scheduler.nominations import Nominations
 from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
 from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
-from controlplane.scheduler.preemption import Budget, Preemption, preempt, refusals_by_nomination
+from controlplane.scheduler.preemption import Budget, Found, Preemption, preempt, refusals_by_nomination
 from controlplane.scheduler.profile import Profile
 
 CELLS = 1_000_000
 """Kinds x nodes kept; a cell takes 25 to 75 bytes."""
 WHOLE_DIAGNOSES = 32
+SEARCHES = 16
+"""Kinds of pods for which it is remembered who would have to make room."""
 
 
 class Engine:
@@ -41,6 +43,7 @@ class Engine:
         self.nominations = Nominations()
         self.budgets: dict[str, Budget] = {}
         """PodDisruptionBudgets by key."""
+        self._found: OrderedDict[tuple[PodClass, int], Found] = OrderedDict()
         self._random = random.Random(seed)
         self._states: OrderedDict[PodClass, ClassState] = OrderedDict()
         self._diagnoses: dict[PodClass, tuple[int, Diagnosis]] = {}
@@ -131,6 +134,11 @@ class Engine:
         known = diagnosis.preemptions.get(pod.priority)
         if known is not None and not self.nominations and not pod.nominated and pod.may_preempt:
             return Preemption(message=known)
+        kind = (pod.cls, pod.priority)
+        found = self._found.setdefault(kind, Found())
+        self._found.move_to_end(kind)
+        if len(self._found) > SEARCHES:
+            self._found.popitem(last=False)
         result = preempt(
             pod,
             diagnosis,
@@ -139,6 +147,7 @@ class Engine:
             nominations=self.nominations,
             budgets=self.budgets.values(),
             draw=self._random,
+            found=found,
         )
         if result.chosen is None and not self.nominations and pod.may_preempt:
             diagnosis.preemptions[pod.priority] = result.message

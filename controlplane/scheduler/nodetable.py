@@ -139,6 +139,8 @@ class NodeTable:
         """(Protocol, port) -> row -> address -> how many pods claim it; the empty address means all."""
         self.placed: dict[str, Resident] = {}
         """Key of a pod -> where it counts, and as what."""
+        self.importance_stamp = 0
+        """Changes when a pod that stays where it is has become more or less important."""
         self.geography = 0
         """Changes when nodes come or go, or their labels or taints change."""
         self.basis = 0
@@ -342,6 +344,8 @@ class NodeTable:
                 and (before.usage is usage or before.usage.key == usage.key)
                 and (before.peer is peer or before.peer.key == peer.key)
             ):
+                if (before.priority, before.started) != (priority, started):
+                    self.importance_stamp += 1
                 if before.priority != priority:
                     self._count_priority(before.priority, -1)
                     self._count_priority(priority, 1)

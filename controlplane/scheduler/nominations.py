@@ -21,6 +21,8 @@ class Nominations:
         self._nodes: dict[str, str] = {}
         self.stamp = 0
         """Changes with each nomination that comes or goes."""
+        self.changed: dict[str, int] = {}
+        """Node -> stamp of the latest change there."""
         self._sums: dict[int, tuple[tuple[int, int, int], Ints, Ints]] = {}
 
     def __bool__(self) -> bool:
@@ -31,11 +33,12 @@ class Nominations:
         before = self._by_node.get(self._nodes.get(key, ""), {}).get(key)
         if before is not None and (before.node, before.priority) == (resident.node, resident.priority):
             self._by_node[resident.node][key] = resident
+            self._note(resident.node)
             return
         self.remove(key)
         self._nodes[key] = resident.node
         self._by_node.setdefault(resident.node, {})[key] = resident
-        self.stamp += 1
+        self._note(resident.node)
 
     def remove(self, key: str) -> None:
         """Forget a nomination, if there is one."""
@@ -46,7 +49,11 @@ class Nominations:
         del others[key]
         if not others:
             del self._by_node[node]
+        self._note(node)
+
+    def _note(self, node: str) -> None:
         self.stamp += 1
+        self.changed[node] = self.stamp
 
     def nodes(self) -> Iterator[str]:
         """Return the nodes that somebody is nominated to."""
@@ -61,12 +68,13 @@ class Nominations:
         version = (self.stamp, table.layout, table.geography)
         known = self._sums.get(priority)
         if known is None or known[0] != version:
-            listed = [
-                (row, np.sum([table.vector(resident.usage) for _, resident in against], axis=0))
-                for node in self._by_node
-                if (row := table.rows.get(node)) is not None
-                and (against := self.against(node, key="", priority=priority))
-            ]
+            listed: list[tuple[int, Ints]] = []
+            for node in self._by_node:
+                row = table.rows.get(node)
+                against = self.against(node, key="", priority=priority) if row is not None else ()
+                if row is not None and against:
+                    vectors = [table.vector(resident.usage) for _, resident in against]
+                    listed.append((row, vectors[0] if len(vectors) == 1 else np.sum(vectors, axis=0)))
             rows = np.array([row for row, _ in listed], np.intp)
             extra = np.zeros((len(table.resources), len(listed)), np.int64)
             for index, (_, vector) in enumerate(listed):

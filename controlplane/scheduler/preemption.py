@@ -68,13 +68,25 @@ class Candidate:
     """Most important first."""
     violations: int
     """How many of them a disruption budget protects."""
+    rank: tuple[int, int, int, int, float]
+    """The candidate with the smallest is preferred."""
 
-    def rank(self) -> tuple[int, int, int, int, float]:
-        """Return a key: the candidate with the smallest is preferred."""
-        top = self.victims[0][1].priority
-        total = sum(victim.priority + _OFFSET for _, victim in self.victims)
-        earliest = min(_start(victim) for _, victim in self.victims if victim.priority == top)
-        return self.violations, top, total, len(self.victims), -earliest
+    @classmethod
+    def of(cls, node: str, victims: tuple[Entry, ...], violations: int) -> Candidate:
+        """Rank a candidate: fewest violations, lowest top priority, lowest sum, fewest pods, latest start."""
+        top = victims[0][1].priority
+        total = sum(victim.priority + _OFFSET for _, victim in victims)
+        earliest = min(_start(victim) for _, victim in victims if victim.priority == top)
+        return cls(node, victims, violations, (violations, top, total, len(victims), -earliest))
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found on nodes for pods of a kind and priority, where only sums count; see :class:`_Search`."""
+
+    version: Hashable = None
+    by_row: dict[int, tuple[int, int, Candidate | Refusal]] = field(default_factory=dict)
+    """Row -> latest change of the row, latest nomination there, result."""
 
 
 @dataclass(slots=True)
@@ -111,15 +123,19 @@ def preempt(
     nominations: Nominations,
     budgets: Iterable[Budget],
     draw: random.Random,
+    found: Found | None = None,
 ) -> Preemption:
-    """Look for pods that could make room; `diagnosis` is the failed attempt, `state` its class state, up to date."""
+    """Look for pods that could make room; `diagnosis` is the failed attempt, `state` its class state, up to date.
+
+    `found` is kept by the caller for pods of this kind and priority, as long as the budgets are the same.
+    """
     table = state.table
     message = _not_eligible(pod, diagnosis, table)
     if message:
         return Preemption(message=f"preemption: {message}", ineligible=True)
     resolvable = np.flatnonzero(diagnosis.resolvable) if diagnosis.resolvable is not None else np.zeros(0, np.intp)
     result = Preemption()
-    search = _Search(pod, state, nominations, list(budgets))
+    search = _Search(pod, state, nominations, list(budgets), found if found is not None else Found())
     counts = Counter({_NOT_HELPFUL: len(table) - len(resolvable)})
     if len(resolvable) and table.lowest_priority() >= pod.priority:
         counts[_NO_VICTIMS.reasons[0]] += len(resolvable)
@@ -131,9 +147,8 @@ def preempt(
     if not result.candidates:
         result.message = "preemption: " + failure_message(+counts, len(table), None)
         return result
-    ranks = [candidate.rank() for candidate in result.candidates]
-    first = min(ranks)
-    result.best = [candidate for candidate, rank in zip(result.candidates, ranks, strict=True) if rank == first]
+    first = min(candidate.rank for candidate in result.candidates)
+    result.best = [candidate for candidate in result.candidates if candidate.rank == first]
     result.chosen = result.best[draw.randrange(len(result.best))] if len(result.best) > 1 else result.best[0]
     return result
 
@@ -170,19 +185,38 @@ def _look(
 class _Search:
     """Looks for victims node by node."""
 
-    def __init__(self, pod: PodInfo, state: ClassState, nominations: Nominations, budgets: Sequence[Budget]) -> None:
+    def __init__(
+        self, pod: PodInfo, state: ClassState, nominations: Nominations, budgets: Sequence[Budget], found: Found
+    ) -> None:
         self.table = state.table
         self._pod = pod
         self._nominations = nominations
         self._budgets = budgets
         self._covering: dict[int, list[int]] = {}
         self._filters = [column.filter for column in state.filters if column.filter.reads & _READS_PODS]
+        version = (self.table.importance_stamp, tuple(self._budgets))
+        if found.version != version:
+            found.version = version
+            found.by_row.clear()
+        self._kept = found.by_row
         self._alike: dict[Hashable, tuple[tuple[int, ...], int] | Refusal] | None = (
             {} if all(entry.sums_only for entry in self._filters) else None
         )
 
     def on(self, row: int) -> Candidate | Refusal:
-        """Find the victims on the node of a row."""
+        """Find the victims on the node of a row, or know them from a search before."""
+        if self._alike is None:
+            return self._search(row)
+        name = self.table.names[row] or ""
+        if name == self._pod.nominated:
+            return self._search(row)
+        touched, nominated = int(self.table.touched[row]), self._nominations.changed.get(name, 0)
+        known = self._kept.get(row)
+        if known is None or known[0] != touched or known[1] != nominated:
+            known = self._kept[row] = (touched, nominated, self._search(row))
+        return known[2]
+
+    def _search(self, row: int) -> Candidate | Refusal:
         name = self.table.names[row]
         assert name is not None
         priority = self._pod.priority
@@ -209,7 +243,7 @@ class _Search:
         if isinstance(found, Refusal):
             return found
         positions, violations = found
-        return Candidate(name, tuple(lower[position] for position in positions), violations)
+        return Candidate.of(name, tuple(lower[position] for position in positions), violations)
 
     def _work_out(
         self, row: int, lower: Sequence[Entry], protected: Sequence[bool], nominated: Sequence[Entry]

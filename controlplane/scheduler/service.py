@@ -128,6 +128,8 @@ def _explain_waiting(term: Leadership, waiting: QueuedPod, answer: native.Explan
         answer.message = f"{waiting.gate.plugin}: {', '.join(waiting.gate.reasons)}"
     elif isinstance(waiting.last, Diagnosis):
         why.explain_failure(term.engine, info, waiting.last, answer)
+        if info.nominated:
+            answer.message += f" Room is being made on {info.nominated}."
     elif isinstance(waiting.last, Placement):
         why.explain_placement(term.engine, waiting.last, answer)
         if waiting.state == "in flight":

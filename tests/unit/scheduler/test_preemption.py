@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 
 from controlplane.scheduler.decisions import Diagnosis, Placement
@@ -93,3 +95,36 @@ def test_who_is_in_the_way_by_affinity_goes() -> None:
     assert result is not None
     assert result.chosen is not None
     assert [key for key, _ in result.chosen.victims] == ["default/shy-a"], "the less important one"
+
+
+def test_what_is_remembered_of_searches_is_what_a_fresh_search_finds() -> None:
+    draw = random.Random(7)
+    bench = Bench(*(node(f"n{index}", allocatable={"cpu": "2", "pods": "9"}) for index in range(5)))
+    engine = bench.engine
+    asked = bench.info(pod("dear", {"cpu": "1500m"}, priority=5))
+    for step in range(150):
+        name = f"n{draw.randrange(5)}"
+        entry = pod(f"p{step}", {"cpu": f"{draw.randrange(1, 8)}00m"}, priority=draw.randrange(7), node_name=name)
+        if draw.random() < 0.3:
+            engine.nominate(bench.info(entry), name)
+        elif draw.random() < 0.3 and bench.table.placed:
+            bench.table.remove(draw.choice(sorted(bench.table.placed)))
+        else:
+            entry.status.startTime.seconds = draw.randrange(100)
+            bench.place(entry)
+        if draw.random() < 0.1:
+            key, resident = draw.choice(sorted(bench.table.placed.items(), key=lambda item: item[0]))
+            usage, peer = resident.usage, resident.peer
+            bench.table.place(key, resident.node, usage, peer, priority=draw.randrange(7), started=50.0)
+        found = engine.decide(asked)
+        if isinstance(found, Placement):
+            bench.table.remove(asked.key)
+            continue
+        results = []
+        for _ in range(2):
+            found.preemptions.clear()
+            result = engine.preempt(asked, found)
+            assert result is not None
+            results.append((result.candidates, result.rejected, result.best, result.message))
+            engine._found.clear()
+        assert results[0] == results[1]
