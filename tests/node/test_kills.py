@@ -19,7 +19,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from tests.support.history import Change, Counters, PodHistory
+from tests.support.history import Change, Counters, Deletions, PodHistory
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import Client, ClientConfig
@@ -73,7 +73,9 @@ async def _run(cluster: Cluster, dice: random.Random) -> None:
         watchers = [PodHistory(config, NAMESPACE, f"watcher-{index}") for index in range(4)]
         counters = Counters(client, NAMESPACE, [f"counter-{index}" for index in range(4)])
         background = [asyncio.create_task(watcher.follow(since)) for watcher in watchers]
+        deletions = Deletions(client, NAMESPACE)
         counting = [asyncio.create_task(counters.count(name)) for name in counters.names]
+        counting.append(asyncio.create_task(deletions.run()))
         creating = asyncio.create_task(_create_pods(config))
 
         await _kill_all_over(cluster, dice)
@@ -84,6 +86,8 @@ async def _run(cluster: Cluster, dice: random.Random) -> None:
         pods = await _all_running(client, created)
 
         assert await counters.lost() == []
+        assert await deletions.back() == set(), "acknowledged deletes came back"
+        assert deletions.acknowledged, "no delete was ever acknowledged: the test saw nothing"
         assert sum(counters.acknowledged.values()) > 0, "no counter was ever written: the test saw nothing"
         await _watchers_saw_all(cluster, watchers, int(since))
         for task in background:

@@ -116,3 +116,33 @@ class Counters:
             if not value <= stored <= self.attempted[name]:
                 found.append(f"{name}: acknowledged {value}, attempted {self.attempted[name]}, stored {stored}")
         return found
+
+
+@dataclass
+class Deletions:
+    """ConfigMaps that are made and deleted; what was acknowledged as deleted must stay away."""
+
+    client: Client
+    namespace: str
+    acknowledged: set[str] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Make and delete until cancelled; a delete whose answer was lost counts as nothing."""
+        maps = self.client.resource(core.ConfigMap)
+        number = 0
+        while True:
+            number += 1
+            gone = core.ConfigMap()
+            gone.metadata.name, gone.metadata.namespace = f"gone-{number}", self.namespace
+            try:
+                await maps.create(gone)
+                await maps.delete(gone.metadata.name, namespace=self.namespace)
+                self.acknowledged.add(gone.metadata.name)
+                await asyncio.sleep(0.02)
+            except errors.StatusError:
+                await asyncio.sleep(0.1)
+
+    async def back(self) -> set[str]:
+        """Return what was deleted and is there all the same."""
+        listed = await self.client.resource(core.ConfigMap).list(namespace=self.namespace)
+        return self.acknowledged & {found.metadata.name for found in listed.items}

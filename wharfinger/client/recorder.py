@@ -27,6 +27,9 @@ PENDING = 8192
 BURST = 25
 REFILL_SECONDS = 300.0
 CONCURRENT = 64
+TRIES = 12
+RETRY_SECONDS = 10.0
+"""As client-go: an event is given up after two minutes without an apiserver."""
 
 
 @dataclass(slots=True)
@@ -39,6 +42,8 @@ class _Seen:
     count: int = 0
     stored: bool = False
     queued: bool = False
+    failures: int = 0
+    """Tries in a row that found no apiserver."""
 
 
 @dataclass(slots=True)
@@ -110,9 +115,7 @@ class EventRecorder:
         seen.count += 1
         seen.event.lastTimestamp.seconds = now
         if not seen.queued:
-            seen.queued = True
-            self._pending.append(seen)
-            self._wake.set()
+            self._again(seen)
 
     def _begin(self, reference: core.ObjectReference, type_: str, reason: str, message: str, component: str) -> _Seen:
         event = core.Event(type=type_, reason=reason, message=message[:1024])
@@ -156,17 +159,31 @@ class EventRecorder:
                 seen.event.count = written
                 await self._writer.create(seen.event, brief=True)
                 seen.stored = True
+            seen.failures = 0
         except errors.AlreadyExistsError:
             seen.stored = True
+        except (errors.ServiceUnavailableError, errors.TimeoutError_) as error:
+            seen.failures += 1
+            if seen.failures < TRIES and len(self._pending) < PENDING:
+                # The apiserver is away: the series keeps its place in the queue, and goes on counting meanwhile.
+                asyncio.get_running_loop().call_later(RETRY_SECONDS, self._again, seen)
+                return
+            self._drop(seen, error)
         except errors.StatusError as error:
-            self.dropped += 1
-            log.debug("event not recorded", extra={"event": seen.event.reason, "error": str(error)})
-        finally:
-            seen.queued = False
+            self._drop(seen, error)
+        seen.queued = False
         if seen.count != written:  # it happened again meanwhile
-            seen.queued = True
-            self._pending.append(seen)
-            self._wake.set()
+            self._again(seen)
+
+    def _again(self, seen: _Seen) -> None:
+        seen.queued = True
+        self._pending.append(seen)
+        self._wake.set()
+
+    def _drop(self, seen: _Seen, error: errors.StatusError) -> None:
+        seen.failures = 0
+        self.dropped += 1
+        log.debug("event not recorded", extra={"event": seen.event.reason, "error": str(error)})
 
     async def _count_up(self, seen: _Seen) -> bool:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seen.event.lastTimestamp.seconds))
