@@ -157,8 +157,12 @@ class Calls:
             if "watch" not in request.kind.verbs:
                 raise method_not_allowed(incoming.method)
             content_type = streaming.content_type(form)
-            watching = await self.api.watch(request, list_options)
             encoder = streaming.Encoder(self.shown(request.kind), form, include)
+            try:
+                watching = await self.api.watch(request, list_options)
+            except errors.ExpiredError as error:
+                # As Kubernetes has it: the watch is begun and ends with the event that says why.
+                return Reply(200, encoder.error(error.to_status()), content_type)
             return Stream(watching, encoder, content_type)
         request.verb = "list"
         if "list" not in request.kind.verbs:
