@@ -38,11 +38,15 @@ class Capacity:
         room = dict(pods.amounts(entry.decoded.status.allocatable))
         used: dict[str, int] = {}
         count = 0
+        ports = list(pods.host_ports(pod))
         for placed in self._cache.list(_PODS, index=("spec.nodeName", node)).entries:
             asked = self._asked(placed)
             if asked is None:
                 continue
             count += 1
+            taken = _clash(ports, placed.decoded) if ports else None
+            if taken is not None:
+                return f"host port {taken[2]}/{taken[1]} of node {node} is taken"
             for name, amount in asked.items():
                 used[name] = used.get(name, 0) + amount
         if "pods" in room and count + 1 > room["pods"]:
@@ -64,6 +68,15 @@ class Capacity:
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return asked or None
+
+
+def _clash(ports: list[tuple[str, str, int]], placed: core.Pod) -> tuple[str, str, int] | None:
+    """Return the first of some host ports that a placed pod has; an address clashes with itself and with 0.0.0.0."""
+    for theirs in pods.host_ports(placed):
+        for ours in ports:
+            if ours[1:] == theirs[1:] and (ours[0] == theirs[0] or "0.0.0.0" in (ours[0], theirs[0])):
+                return ours
+    return None
 
 
 def _text(resource: str, amount: int) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from controlplane.scheduler import metrics
 from controlplane.scheduler.decisions import Placement
+from controlplane.scheduler.podinfo import PodInfo
 from controlplane.scheduler.queue import QueuedPod
 from wharfinger import daemon
 from wharfinger.api import errors
@@ -35,8 +36,11 @@ Failed = Callable[[QueuedPod, Placement, errors.StatusError], None]
 class Binder:
     """Takes placements and calls back with the outcome of each."""
 
-    def __init__(self, client: Client, *, bound: Bound, failed: Failed) -> None:
+    def __init__(
+        self, client: Client, *, bound: Bound, failed: Failed, checked: Callable[[PodInfo], bool] = lambda _: True
+    ) -> None:
         self._client = client
+        self._checked = checked
         self._bound = bound
         self._failed = failed
         self._waiting: deque[tuple[QueuedPod, Placement, float]] = deque()
@@ -76,7 +80,11 @@ class Binder:
     async def _bind(self, batch: Sequence[tuple[QueuedPod, Placement, float]]) -> None:
         requests = [
             resources.BindRequest(
-                namespace=pod.info.namespace, pod=pod.info.name, uid=pod.info.uid, node=placement.node, checked=True
+                namespace=pod.info.namespace,
+                pod=pod.info.name,
+                uid=pod.info.uid,
+                node=placement.node,
+                checked=self._checked(pod.info),
             )
             for pod, placement, _ in batch
         ]

@@ -75,7 +75,12 @@ class Leadership:
         self._surroundings = Surroundings(client, self.engine, self._note)
         self._schedulers = frozenset(self.engine.profiles)
         self.bound: OrderedDict[str, Remembered] = OrderedDict()
-        self._binder = Binder(client, bound=self._on_bound, failed=self._on_failed)
+        self._binder = Binder(
+            client,
+            bound=self._on_bound,
+            failed=self._on_failed,
+            checked=lambda info: self.engine.profile(info).checks_room(info.cls),
+        )
         self._reporter = Reporter(client, busy=self._is_busy)
         self._evictor = Evictor(client, self._reporter, failed=self._on_eviction_failed)
         self._selecting_at_first = frozenset(selecting)

@@ -19,7 +19,8 @@ from controlplane.scheduler.framework import (
     ScorePlugin,
 )
 from controlplane.scheduler.plugins import find
-from controlplane.scheduler.podinfo import PodInfo
+from controlplane.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from controlplane.scheduler.podinfo import PodClass, PodInfo
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
@@ -106,6 +107,10 @@ class Profile:
             if isinstance(plugin, wanted):
                 found.append((plugin, entry.weight))
         return found
+
+    def checks_room(self, pod: PodClass) -> bool:
+        """Whether a node without room for all that a pod requests is refused, so that the bind may be checked, too."""
+        return any(isinstance(plugin, NodeResourcesFit) and plugin.counts_all(pod) for plugin in self.filters)
 
     def gate(self, pod: PodInfo) -> Refusal | None:
         """Return the first reason for which the pod must stay out of the queue."""

@@ -51,6 +51,10 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         group, slash, _ = resource.partition("/")
         return bool(slash) and (resource in self._ignored or group in self._ignored_groups)
 
+    def counts_all(self, pod: PodClass) -> bool:
+        """Whether none of what the pod requests is ignored."""
+        return not any(map(self._is_ignored, pod.usage.amounts))
+
     def prepare_filter(self, pod: PodClass, table: NodeTable) -> Filter:
         """Prepare to compare what is free with what the pod needs."""
         needs = {name: amount for name, amount in pod.usage.amounts.items() if not self._is_ignored(name)}

@@ -184,3 +184,18 @@ async def test_checked_binds_never_fill_a_node_past_its_capacity(client: Client,
     await client.bind(namespace, first, node=small.metadata.name, checked=True)
     with pytest.raises(errors.ConflictError, match="there is no node"):
         await client.bind(namespace, second, node="nowhere", checked=True)
+
+
+async def test_checked_binds_give_a_host_port_once(client: Client, namespace: str) -> None:
+    pods = client.resource(core.Pod)
+    wide = node(f"wide-{namespace}")
+    wide.status.allocatable["cpu"].string = "4"
+    await client.resource(core.Node).create(wide)
+    for name, address in (("first", "10.0.0.1"), ("second", "10.0.0.2"), ("third", "")):
+        wanted = pod(name, namespace)
+        wanted.spec.containers[0].ports.add(containerPort=80, hostPort=8080, hostIP=address, protocol="TCP")
+        await pods.create(wanted)
+    for name in ("first", "second"):
+        await client.bind(namespace, name, node=wide.metadata.name, checked=True)
+    with pytest.raises(errors.ConflictError, match=r"host port 8080/TCP of node .* is taken"):
+        await client.bind(namespace, "third", node=wide.metadata.name, checked=True)

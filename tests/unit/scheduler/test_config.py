@@ -61,7 +61,11 @@ def test_plugins_are_taken_off_and_weighed() -> None:
 def test_arguments_reach_their_plugin() -> None:
     arguments = {"apiVersion": HEAD["apiVersion"], "kind": "NodeResourcesFitArgs", "ignoredResources": ["x.io/y"]}
     bench = Bench(node("a"), profile=profile(pluginConfig=[{"name": "NodeResourcesFit", "args": arguments}]))
-    assert bench.feasible(pod(requests={"x.io/y": "1"})) == {"a"}
+    wanting = pod(requests={"x.io/y": "1"})
+    assert bench.feasible(wanting) == {"a"}
+    made = bench.engine.profiles["default-scheduler"]
+    assert not made.checks_room(bench.info(wanting).cls), "the apiserver would refuse what is ignored here"
+    assert made.checks_room(bench.info(pod(requests={"cpu": "1"})).cls)
 
 
 @pytest.mark.parametrize(
