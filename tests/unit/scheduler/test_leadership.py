@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import pytest_asyncio
@@ -33,10 +33,18 @@ class Pods:
 
 
 class Writer:
-    """Takes every write."""
+    """Takes every write, and refuses deletes when told so."""
+
+    deleted: ClassVar[list[tuple[str, str | None]]] = []
+    refusal: ClassVar[errors.StatusError | None] = None
 
     async def patch(self, *_: Any, **__: Any) -> None:
         return
+
+    async def delete(self, _: object, name: str, *, uid: str | None, **__: Any) -> None:
+        if Writer.refusal is not None:
+            raise Writer.refusal
+        Writer.deleted.append((name, uid))
 
     async def create(self, *_: Any, **__: Any) -> None:
         return
@@ -206,3 +214,49 @@ async def test_finished_pods_give_back_their_room(setup: Setup) -> None:
     running.status.phase = "Succeeded"
     setup.see(running)
     assert setup.used == 0
+
+
+async def preempting(setup: Setup) -> core.Pod:
+    """Have a pod make room for a more important one; returns that one."""
+    setup.see(pod("cheap", {"cpu": "1"}, node_name="a"))
+    dear = pod("dear", {"cpu": "1"}, priority=9)
+    setup.see(dear)
+    await setup.turn()
+    await asyncio.gather(*setup.term._evictor._tasks)
+    return dear
+
+
+async def test_a_victim_is_deleted_and_its_node_kept(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "deleted", [])
+    setup.client.answers = [accept]
+    dear = await preempting(setup)
+    assert [name for name, _ in Writer.deleted] == ["cheap"]
+    assert list(setup.term.engine.nominations.on("a")) == ["default/dear"]
+    setup.see(dear)
+    assert list(setup.term.engine.nominations.on("a")) == ["default/dear"], "what is not stored yet is not forgotten"
+    setup.term.drop_pod("default/cheap")
+    moved = setup.term.queue.wake(setup.term._changed, setup.term.engine.waits_for, 1e9)
+    assert moved == 1
+    dear.status.nominatedNodeName = "a"
+    setup.see(dear)
+    setup.see(pod("late", {"cpu": "1"}))
+    await setup.turn()
+    assert setup.client.asked == [["dear>a"]]
+    assert not setup.term.engine.nominations
+
+
+async def test_a_victim_that_cannot_be_deleted_frees_the_nomination(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Writer, "refusal", errors.ForbiddenError("no"))
+    await preempting(setup)
+    assert not setup.term.engine.nominations
+    assert not setup.term.engine.table.placed["default/cheap"].leaving
+    assert setup.term.queue.counts["backoff"] == 1, "it is tried again after its pause"
+
+
+async def test_a_pod_that_is_deleted_gives_its_nomination_back(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "deleted", [])
+    await preempting(setup)
+    setup.term.drop_pod("default/dear")
+    assert not setup.term.engine.nominations
