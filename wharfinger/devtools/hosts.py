@@ -242,6 +242,8 @@ class Bed:
         common = {
             "ansible_user": "root",
             "ansible_ssh_private_key_file": str(self.key),
+            # Ansible shares connections by address, and another bed's hosts may have the same.
+            "ansible_control_path_dir": str(self.key.parent),
             "ansible_ssh_common_args": " ".join(self.ssh_options()),
         }
         children = {
