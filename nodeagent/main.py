@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import gc
 import logging
 import socket
 import sys
@@ -65,8 +64,7 @@ def _stay_small() -> None:
     """Keep glibc from giving each of gRPC's threads a heap of its own: some 10 MB for nothing. Elsewhere: no effect."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
-    gc.collect()
-    gc.freeze()  # modules stay; the collector need not look at them again
+    daemon.settle()
 
 
 class _LoopPulse:

@@ -8,7 +8,6 @@ when etcd is back.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import socket
@@ -32,7 +31,7 @@ from controlplane.apiserver.registry.resources import cache_resource
 from controlplane.apiserver.store import Cache, Store
 from controlplane.apiserver.store.maintenance import Compactor
 from wharfinger.api import errors, kinds
-from wharfinger.daemon import Check, TLSFiles, spawn
+from wharfinger.daemon import Check, TLSFiles, settle, spawn
 from wharfinger.proto.native import etcd_v1_pb2_grpc
 
 if TYPE_CHECKING:
@@ -127,11 +126,7 @@ class Server:
                 f"{address}:{config.grpc_token_port}", self._tls.server_credentials(require_client=False)
             )
         self._serving = self._http.serving = True
-        # What is there now stays for good: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        # Requests leave few cycles behind; looking for them often costs more than keeping them for a while.
-        gc.set_threshold(20_000, 20, 20)
+        settle()
         log.info(
             "serving",
             extra={

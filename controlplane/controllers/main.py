@@ -37,6 +37,7 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
             log.info("serving health and metrics", extra={"address": f"{options.bind_address}:{health.port}"})
         work = daemon.spawn(manager.run(), name="controller manager")
         beat = daemon.spawn(daemon.watchdog(lambda: not work.done()), name="watchdog")
+        daemon.settle()
         daemon.notify("READY=1")
         stopping = asyncio.ensure_future(stop.wait())
         try:

@@ -64,6 +64,7 @@ class Daemon:
             work = daemon.spawn(self._work(client, port), name="scheduler")
             beat = daemon.spawn(daemon.watchdog(lambda: not work.done()), name="watchdog")
             stopping = asyncio.ensure_future(stop.wait())
+            daemon.settle()
             daemon.notify("READY=1")
             try:
                 await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -4,7 +4,8 @@ from wharfinger.daemon.health import Check, HealthServer
 from wharfinger.daemon.logs import setup_logging
 from wharfinger.daemon.notify import notify, watchdog
 from wharfinger.daemon.run import run
+from wharfinger.daemon.settle import settle
 from wharfinger.daemon.tasks import spawn
 from wharfinger.daemon.tls import TLSFiles
 
-__all__ = ["Check", "HealthServer", "TLSFiles", "notify", "run", "setup_logging", "spawn", "watchdog"]
+__all__ = ["Check", "HealthServer", "TLSFiles", "notify", "run", "settle", "setup_logging", "spawn", "watchdog"]
