@@ -80,7 +80,7 @@ class Committer:
     `group_max` of 1 turns grouping off. `lazy_tick` is how many seconds a lazy write waits for others.
     """
 
-    def __init__(self, client: EtcdClient, *, group_max: int = 100, lazy_tick: float = 0.02) -> None:
+    def __init__(self, client: EtcdClient, *, group_max: int = 100, lazy_tick: float = 0.05) -> None:
         if not 1 <= group_max < MAX_TXN_OPS:
             raise ValueError(f"group-commit-max: {group_max}: must be between 1 and {MAX_TXN_OPS - 1}")
         self._client = client

@@ -17,7 +17,7 @@ class Store:
     waits for others.
     """
 
-    def __init__(self, config: EtcdConfig, *, group_commit_max: int = 100, lazy_tick: float = 0.02) -> None:
+    def __init__(self, config: EtcdConfig, *, group_commit_max: int = 100, lazy_tick: float = 0.05) -> None:
         self.config = config
         self.client = EtcdClient(config)
         self._group_commit_max = group_commit_max
