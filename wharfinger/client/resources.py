@@ -173,6 +173,34 @@ class Requests:
         """Build write options with this client's fence."""
         return write_options(fence=self.fence, **options)
 
+    def patch(
+        self,
+        name: str,
+        *,
+        patch: bytes | Mapping[str, Any] | Sequence[Any],
+        patch_type: PatchType,
+        namespace: str,
+        subresource: str,
+        options: Mapping[str, Any],
+    ) -> native.PatchRequest:
+        """Build a patch; `options` is what :func:`write_options` takes."""
+        return native.PatchRequest(
+            reference=self.reference(namespace=namespace, name=name, subresource=subresource),
+            patch_type=PATCH_TYPES[patch_type],
+            patch=patch_bytes(patch),
+            options=self.options(**options),
+        )
+
+    def delete(
+        self, name: str, *, namespace: str, chosen: meta.DeleteOptions, options: Mapping[str, Any]
+    ) -> native.DeleteRequest:
+        """Build a delete; `options` is what :func:`write_options` takes."""
+        return native.DeleteRequest(
+            reference=self.reference(namespace=namespace, name=name),
+            delete_options=chosen,
+            options=self.options(**options),
+        )
+
 
 class ResourceClient(Generic[M]):
     """All verbs on one kind, with message objects."""
@@ -305,11 +333,8 @@ class ResourceClient(Generic[M]):
         **options: Any,
     ) -> M:
         """Change an object by a patch (JSON text, or what becomes it) and return the result."""
-        request = native.PatchRequest(
-            reference=self.requests.reference(namespace=namespace, name=name, subresource=subresource),
-            patch_type=PATCH_TYPES[patch_type],
-            patch=patch_bytes(patch),
-            options=self.requests.options(**options),
+        request = self.requests.patch(
+            name, patch=patch, patch_type=patch_type, namespace=namespace, subresource=subresource, options=options
         )
         metadata = self._transport.metadata
         return self._decode(
@@ -328,15 +353,16 @@ class ResourceClient(Generic[M]):
         **options: Any,
     ) -> None:
         """Delete an object, or begin to (grace period, finalizers)."""
-        request = native.DeleteRequest(
-            reference=self.requests.reference(namespace=namespace, name=name),
-            delete_options=delete_options(
+        request = self.requests.delete(
+            name,
+            namespace=namespace,
+            chosen=delete_options(
                 grace_period_seconds=grace_period_seconds,
                 propagation_policy=propagation_policy,
                 uid=uid,
                 resource_version=resource_version,
             ),
-            options=self.requests.options(**options),
+            options=options,
         )
         metadata = self._transport.metadata
         await self._transport.write(lambda endpoint: endpoint.resources.Delete(request, metadata=metadata))
@@ -449,11 +475,8 @@ class RawClient:
         **options: Any,
     ) -> RawObject:
         """Change an object by a patch."""
-        request = native.PatchRequest(
-            reference=self.requests.reference(namespace=namespace, name=name, subresource=subresource),
-            patch_type=PATCH_TYPES[patch_type],
-            patch=patch_bytes(patch),
-            options=self.requests.options(**options),
+        request = self.requests.patch(
+            name, patch=patch, patch_type=patch_type, namespace=namespace, subresource=subresource, options=options
         )
         metadata = self._transport.metadata
         return self._decode(
@@ -472,15 +495,16 @@ class RawClient:
         **options: Any,
     ) -> RawObject:
         """Delete an object, and return it (or a Status) as the server answered."""
-        request = native.DeleteRequest(
-            reference=self.requests.reference(namespace=namespace, name=name),
-            delete_options=delete_options(
+        request = self.requests.delete(
+            name,
+            namespace=namespace,
+            chosen=delete_options(
                 grace_period_seconds=grace_period_seconds,
                 propagation_policy=propagation_policy,
                 uid=uid,
                 resource_version=resource_version,
             ),
-            options=self.requests.options(**options),
+            options=options,
         )
         metadata = self._transport.metadata
         return self._decode(

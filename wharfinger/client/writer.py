@@ -21,7 +21,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from wharfinger.api import errors, kinds
-from wharfinger.client.resources import PATCH_TYPES, PatchType, Requests, delete_options, patch_bytes, unknown
+from wharfinger.client.resources import PatchType, Requests, delete_options, unknown
 from wharfinger.client.transport import Transport
 from wharfinger.proto.native import resources_v1_pb2 as native
 
@@ -94,11 +94,8 @@ class Writer:
     ) -> M:
         """Change an object by a patch; see ResourceClient.patch."""
         requests = Requests(kinds.of(message), self._fence)
-        request = native.PatchRequest(
-            reference=requests.reference(namespace=namespace, name=name, subresource=subresource),
-            patch_type=PATCH_TYPES[patch_type],
-            patch=patch_bytes(patch),
-            options=requests.options(**options),
+        request = requests.patch(
+            name, patch=patch, patch_type=patch_type, namespace=namespace, subresource=subresource, options=options
         )
         result = await self._send(native.Write(patch=request))
         return message.FromString(result.object.object.raw)
@@ -117,15 +114,16 @@ class Writer:
     ) -> None:
         """Delete an object; see ResourceClient.delete."""
         requests = Requests(kinds.of(message), self._fence)
-        request = native.DeleteRequest(
-            reference=requests.reference(namespace=namespace, name=name),
-            delete_options=delete_options(
+        request = requests.delete(
+            name,
+            namespace=namespace,
+            chosen=delete_options(
                 grace_period_seconds=grace_period_seconds,
                 propagation_policy=propagation_policy,
                 uid=uid,
                 resource_version=resource_version,
             ),
-            options=requests.options(**options),
+            options=options,
         )
         await self._send(native.Write(delete=request))
 
