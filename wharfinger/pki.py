@@ -105,6 +105,8 @@ class Request:
     client: bool = False
     server: bool = False
     lifetime: timedelta = LIFETIME
+    renew_before: timedelta | None = None
+    """With less than this left a certificate is issued anew; None: with less than a fifth of its life."""
 
     def difference(self, certificate: x509.Certificate) -> str:
         """Say what `certificate` has otherwise than asked; empty when nothing."""
@@ -251,10 +253,18 @@ def ensure(ca: CA, directory: Path | str, stem: str, request: Request) -> Made:
 
 
 def ensure_client(
-    ca: CA, directory: Path | str, stem: str, *, name: str, groups: Iterable[str] = (), lifetime: timedelta = LIFETIME
+    ca: CA,
+    directory: Path | str,
+    stem: str,
+    *,
+    name: str,
+    groups: Iterable[str] = (),
+    lifetime: timedelta = LIFETIME,
+    renew_before: timedelta | None = None,
 ) -> Made:
     """Keep or make a client certificate on disk; see :func:`ensure`."""
-    return ensure(ca, directory, stem, Request(name, tuple(groups), client=True, lifetime=lifetime))
+    request = Request(name, tuple(groups), client=True, lifetime=lifetime, renew_before=renew_before)
+    return ensure(ca, directory, stem, request)
 
 
 def ensure_server(
@@ -268,10 +278,12 @@ def ensure_server(
     groups: Iterable[str] = (),
     client: bool = False,
     lifetime: timedelta = LIFETIME,
+    renew_before: timedelta | None = None,
 ) -> Made:
     """Keep or make a serving certificate on disk; see :func:`ensure`."""
     request = Request(
-        name, tuple(groups), tuple(dns), tuple(ips), client=client, server=True, lifetime=lifetime
+        name, tuple(groups), tuple(dns), tuple(ips), client=client, server=True, lifetime=lifetime,
+        renew_before=renew_before,
     )  # fmt: skip
     return ensure(ca, directory, stem, request)
 
@@ -454,7 +466,8 @@ def _judge(ca: CA, cert_path: Path, key_path: Path, request: Request) -> tuple[s
     whole = certificate.not_valid_after_utc - certificate.not_valid_before_utc
     # A fifth of its life before the end, so that a yearly certificate of a cluster that is restarted now and then
     # never runs out; one that is capped by its authority's own end cannot be made longer by issuing it again.
-    if left < whole / 5 and certificate.not_valid_after_utc + timedelta(minutes=1) < _latest_end(ca, request):
+    margin = whole / 5 if request.renew_before is None else request.renew_before
+    if left < margin and certificate.not_valid_after_utc + timedelta(minutes=1) < _latest_end(ca, request):
         return f"expires in {max(left.days, 0)} days", pair
     return request.difference(certificate), pair
 

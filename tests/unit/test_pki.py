@@ -123,3 +123,17 @@ def test_kubeconfig(tmp_path: Path) -> None:
     assert config["users"][0]["user"] == {"client-certificate": str(tmp_path / "a.crt"), "client-key-data": "S0VZ"}
     assert config["contexts"][0]["context"]["namespace"] == "shop"
     assert config["current-context"] == "admin@wharfinger"
+
+
+def test_renewal_before_a_margin_of_days(tmp_path: Path) -> None:
+    ca = pki.ensure_ca(tmp_path, "test-ca")
+    first = pki.ensure_client(ca, tmp_path, "alice", name="alice", lifetime=timedelta(days=10))
+    kept = pki.ensure_client(
+        ca, tmp_path, "alice", name="alice", lifetime=timedelta(days=10), renew_before=timedelta(days=5)
+    )
+    assert kept.kept
+    anew = pki.ensure_client(
+        ca, tmp_path, "alice", name="alice", lifetime=timedelta(days=20), renew_before=timedelta(days=15)
+    )
+    assert anew.reason == "expires in 9 days"
+    assert anew.pair.key != first.pair.key

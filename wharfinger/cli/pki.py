@@ -36,6 +36,10 @@ _directory = click.option(
 _dns = click.option("--dns", multiple=True, metavar="NAME", help="A DNS name to serve under (again for more).")
 _ips = click.option("--ip", "ips", multiple=True, metavar="ADDRESS", help="An address to serve under (again for more).")
 _days = click.option("--days", type=click.IntRange(1, 36500), default=365, show_default=True, help="Life in days.")
+_renew = click.option(
+    "--renew-before", type=click.IntRange(0, 36500), metavar="DAYS",
+    help="Issue anew what has fewer days left (if not given: less than a fifth of its life).",
+)  # fmt: skip
 
 
 @pki.command()
@@ -43,7 +47,8 @@ _days = click.option("--days", type=click.IntRange(1, 36500), default=365, show_
 @_dns
 @_ips
 @_days
-def init(directory: Path, dns: Sequence[str], ips: Sequence[str], days: int) -> None:
+@_renew
+def init(directory: Path, dns: Sequence[str], ips: Sequence[str], days: int, renew_before: int | None) -> None:
     """Make both authorities and the control plane's certificates.
 
     The serving certificates are for localhost and 127.0.0.1 and for the names and addresses given.
@@ -51,6 +56,7 @@ def init(directory: Path, dns: Sequence[str], ips: Sequence[str], days: int) -> 
     from wharfinger import pki as authority
 
     life = timedelta(days=days)
+    margin = None if renew_before is None else timedelta(days=renew_before)
     names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", *dns]
     addresses = ["127.0.0.1", "::1", *ips]
     try:
@@ -58,20 +64,23 @@ def init(directory: Path, dns: Sequence[str], ips: Sequence[str], days: int) -> 
         etcd_ca = authority.ensure_ca(directory / "etcd", "etcd-ca")
         made = [
             authority.ensure_server(
-                ca, directory, "apiserver", name="kube-apiserver", dns=names, ips=addresses, lifetime=life
+                ca, directory, "apiserver", name="kube-apiserver", dns=names, ips=addresses, lifetime=life,
+                renew_before=margin,
             ),
             *(
-                authority.ensure_client(ca, directory, stem, name=user, groups=groups, lifetime=life)
+                authority.ensure_client(ca, directory, stem, name=user, groups=groups, lifetime=life,
+                                        renew_before=margin)
                 for stem, user, groups in CLIENTS
             ),
             authority.ensure_client(
-                etcd_ca, directory, "apiserver-etcd-client", name="kube-apiserver-etcd-client", lifetime=life
+                etcd_ca, directory, "apiserver-etcd-client", name="kube-apiserver-etcd-client",
+                lifetime=life, renew_before=margin,
             ),
             # etcd calls itself through its serving certificate, so that one is for both uses.
             *(
                 authority.ensure_server(
                     etcd_ca, directory / "etcd", stem, name="etcd", dns=["localhost", *dns], ips=addresses,
-                    client=True, lifetime=life,
+                    client=True, lifetime=life, renew_before=margin,
                 )
                 for stem in ("server", "peer")
             ),
@@ -91,11 +100,12 @@ def init(directory: Path, dns: Sequence[str], ips: Sequence[str], days: int) -> 
 @_dns
 @_ips
 @_days
+@_renew
 @click.option("--stem", help="Name of the files without .crt and .key; NAME if not given.")
 @click.option("--ca", "ca_directory", type=click.Path(file_okay=False, path_type=Path), help="Folder of the authority.")
 def issue(
     name: str, directory: Path, groups: Sequence[str], server: bool, both: bool, dns: Sequence[str],
-    ips: Sequence[str], days: int, stem: str | None, ca_directory: Path | None,
+    ips: Sequence[str], days: int, renew_before: int | None, stem: str | None, ca_directory: Path | None,
 ) -> None:  # fmt: skip
     """Issue a certificate for NAME, signed by the folder's authority.
 
@@ -114,6 +124,7 @@ def issue(
         request = authority.Request(
             name, tuple(groups), tuple(dns), tuple(ips), client=both or not server, server=server or both,
             lifetime=timedelta(days=days),
+            renew_before=None if renew_before is None else timedelta(days=renew_before),
         )  # fmt: skip
         made = authority.ensure(ca, directory, stem or name.replace(":", "-").replace("/", "-"), request)
     except authority.PKIError as error:
