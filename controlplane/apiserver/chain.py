@@ -286,7 +286,9 @@ _DEPRECATED = {kind.message: text for kind in kinds.KINDS if (text := warnings.d
 _NONE: frozenset[str] = frozenset()
 _READ = frozenset({"status", "scale", "approval", "ephemeralcontainers", "resize"})
 _CREATE = frozenset({"binding", "eviction"})
-BUILT = frozenset({"status", "scale", "finalize", "ephemeralcontainers", "resize", "binding", "eviction", "log"})
+STREAMS = frozenset({"log", "exec", "attach", "portforward"})
+"""Subresources of pods that the fronts serve by streams of their own."""
+BUILT = frozenset({"status", "scale", "finalize", "ephemeralcontainers", "resize", "binding", "eviction"}) | STREAMS
 """Subresources that do something here; the others of Kubernetes are known and refused."""
 _UPDATE = frozenset({"status", "scale", "finalize", "approval", "ephemeralcontainers", "resize"})
 

@@ -23,9 +23,10 @@ from controlplane.apiserver.auth.rules import Daemons
 from controlplane.apiserver.auth.tokens import TokenFile
 from controlplane.apiserver.chain import Api, Limits
 from controlplane.apiserver.etcd_service import EtcdService
-from controlplane.apiserver.grpcfront.relays import Peers, Relays
+from controlplane.apiserver.grpcfront.relays import Relays
 from controlplane.apiserver.grpcfront.server import Authenticator, GrpcFront
 from controlplane.apiserver.httpfront.server import HttpFront
+from controlplane.apiserver.podstreams import Peers, PodStreams
 from controlplane.apiserver.registry.conversion import CONVERSIONS
 from controlplane.apiserver.registry.resources import cache_resource
 from controlplane.apiserver.store import Cache, Store
@@ -73,7 +74,8 @@ class Server:
         self._peers = Peers(ca=config.kubelet_ca or config.client_ca, cert=config.kubelet_cert, key=config.kubelet_key)
         self._authenticator = Authenticator(self._tokens)
         etcd = EtcdService(self.store, self._authorize_etcd)
-        relays = Relays(self.api, self._peers)
+        pod_streams = PodStreams(self.api, self._peers)
+        relays = Relays(self.api, self._peers, pod_streams)
         self._front = GrpcFront(
             self.api,
             relays,

@@ -13,6 +13,7 @@ from wharfinger.api import kinds
 from wharfinger.api.kinds import Kind
 from wharfinger.client.config import ClientConfig
 from wharfinger.client.resources import RawClient, ResourceClient
+from wharfinger.client.streams import Connection, RemoteCommand
 from wharfinger.client.transport import Endpoint, Transport
 from wharfinger.client.writer import Writer
 from wharfinger.proto.native import resources_v1_pb2 as native
@@ -128,3 +129,15 @@ class Client:
             raise self.transport.translate(endpoint, error) from error
         finally:
             call.cancel()
+
+    async def exec(self, wanted: streams_v1_pb2.StreamOpen) -> RemoteCommand:
+        """Run a command in a running container. Use as ``async with await client.exec(...) as stream``."""
+        return await RemoteCommand.open(self.transport, "Exec", wanted)
+
+    async def attach(self, wanted: streams_v1_pb2.StreamOpen) -> RemoteCommand:
+        """Join the streams of a container's first process."""
+        return await RemoteCommand.open(self.transport, "Attach", wanted)
+
+    async def port_forward(self, wanted: streams_v1_pb2.ForwardOpen) -> Connection:
+        """Connect to a port of a pod."""
+        return await Connection.open(self.transport, wanted)

@@ -1,4 +1,4 @@
-"""What others serve and the apiserver passes on: logs from the node agents, explanations from the scheduler.
+"""What others serve and the apiserver passes on: streams from the node agents, explanations from the scheduler.
 
 So clients need to reach and trust the apiserver only. The agent's address is what its node's status says; its
 certificate must be for the node's name. The scheduler writes its address into an annotation of its Lease.
@@ -6,121 +6,104 @@ certificate must be for the node's name. The scheduler writes its address into a
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal
 
 import grpc
 import grpc.aio
 
+from controlplane.apiserver.grpcfront.wire import parsed
+from controlplane.apiserver.podstreams import EOF, of_peer, until_first
 from controlplane.apiserver.request import Request
 from wharfinger.api import errors
-from wharfinger.client.transport import CHANNEL_OPTIONS, error_from_rpc
-from wharfinger.proto.native import scheduling_v1_pb2_grpc, streams_v1_pb2_grpc
+from wharfinger.proto.native import scheduling_v1_pb2_grpc, streams_v1_pb2, streams_v1_pb2_grpc
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from google.protobuf.message import Message
 
     from controlplane.apiserver.chain import Api
+    from controlplane.apiserver.podstreams import Peers, PodStreams, Subresource, Target
     from controlplane.apiserver.request import User
-    from wharfinger.api.types import core
-    from wharfinger.proto.native import scheduling_v1_pb2, streams_v1_pb2
-
-log = logging.getLogger(__name__)
+    from wharfinger.proto.native import scheduling_v1_pb2
 
 SCHEDULER_LEASE = "/registry/leases/kube-system/kube-scheduler"
 ADDRESS_ANNOTATION = "wharfinger.dev/grpc-address"
-_ADDRESSES = ("InternalIP", "Hostname", "ExternalIP")
 _DEADLINE = 10.0
-
-
-class Peers:
-    """Channels to agents and the scheduler, one an address, made at first use."""
-
-    def __init__(self, *, ca: Path | None, cert: Path | None, key: Path | None) -> None:
-        self._credentials = grpc.ssl_channel_credentials(
-            root_certificates=ca.read_bytes() if ca else None,
-            private_key=key.read_bytes() if key else None,
-            certificate_chain=cert.read_bytes() if cert else None,
-        )
-        self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
-
-    def channel(self, address: str, name: str = "") -> grpc.aio.Channel:
-        """Return the channel to an address whose certificate must be for `name` (or for the address itself)."""
-        key = (address, name)
-        found = self._channels.get(key)
-        if found is None:
-            options = list(CHANNEL_OPTIONS)
-            if name:
-                options.append(("grpc.ssl_target_name_override", name))
-            found = self._channels[key] = grpc.aio.secure_channel(address, self._credentials, options=options)
-        return found
-
-    async def close(self) -> None:
-        """Close every channel."""
-        for channel in self._channels.values():
-            await channel.close(None)
-        self._channels.clear()
 
 
 class Relays:
     """Passes calls on."""
 
-    def __init__(self, api: Api, peers: Peers) -> None:
+    def __init__(self, api: Api, peers: Peers, pods: PodStreams) -> None:
         self._api = api
         self._peers = peers
+        self.pods = pods
 
     async def log(self, user: User, message: streams_v1_pb2.LogRequest, context: Any) -> None:
         """Serve Streams.Log from the agent of the pod's node."""
-        pods = self._api.kind("", "v1", "pods")
-        request = Request(user, "get", pods, message.namespace, message.pod, "log")
-        self._api.authorize(request)
-        registry = self._api.registry(pods)
-        pod: core.Pod = (await registry.reader.entry(message.namespace, message.pod)).decoded
-        if message.uid and message.uid != pod.metadata.uid:
-            raise errors.conflict("pods", message.pod, f"it is another pod now, with uid {pod.metadata.uid}")
-        message.uid = pod.metadata.uid
-        message.container = self._container(pod, message.container)
-        if not pod.spec.nodeName:
-            raise errors.BadRequestError(f'pod "{message.pod}" has no node yet, so no container of it has a log')
-        address = self._agent(pod.spec.nodeName)
-        stub = streams_v1_pb2_grpc.StreamsStub(self._peers.channel(address, pod.spec.nodeName))  # type: ignore[no-untyped-call]
+        target = await self.pods.target(
+            user, "log", message.namespace, message.pod, verbs=("get",), container=message.container, uid=message.uid
+        )
+        message.uid, message.container = target.uid, target.container
+        stub = streams_v1_pb2_grpc.StreamsStub(self.pods.channel(target))  # type: ignore[no-untyped-call]
         call = stub.Log(message)
         try:
             async for chunk in call:
                 await context.write(chunk.SerializeToString())
         except grpc.aio.AioRpcError as error:
-            raise _of_peer(error, f'the agent of node "{pod.spec.nodeName}" at {address}') from error
+            raise of_peer(error, target.agent) from error
         finally:
             call.cancel()
 
-    @staticmethod
-    def _container(pod: core.Pod, name: str) -> str:
-        names = [item.name for item in (*pod.spec.initContainers, *pod.spec.containers)]
-        names += [item.ephemeralContainerCommon.name for item in pod.spec.ephemeralContainers]
-        if name:
-            if name not in names:
-                raise errors.BadRequestError(f"container {name} is not valid for pod {pod.metadata.name}")
-            return name
-        if len(pod.spec.containers) == 1:
-            return pod.spec.containers[0].name
-        choices = " ".join(item.name for item in pod.spec.containers)
-        raise errors.BadRequestError(
-            f"a container name must be specified for pod {pod.metadata.name}, choose one of: [{choices}]"
-        )
+    async def exec(self, user: User, context: Any) -> None:
+        """Serve Streams.Exec."""
+        await self._remote(user, context, "exec")
 
-    def _agent(self, name: str) -> str:
-        entry = self._api.cache.get(f"/registry/minions/{name}")
-        if entry is None:
-            raise errors.not_found("nodes", name)
-        status = entry.decoded.status
-        port = status.daemonEndpoints.kubeletEndpoint.Port
-        by_type = {address.type: address.address for address in reversed(status.addresses)}
-        host = next((by_type[kind] for kind in _ADDRESSES if by_type.get(kind)), "")
-        if not host or not port:
-            raise errors.ServiceUnavailableError(f'node "{name}" reports no address and port of its agent')
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    async def attach(self, user: User, context: Any) -> None:
+        """Serve Streams.Attach."""
+        await self._remote(user, context, "attach")
+
+    async def port_forward(self, user: User, context: Any) -> None:
+        """Serve Streams.PortForward."""
+        first = await _first(context, streams_v1_pb2.ForwardInput)
+        wanted = first.open
+        if not 0 < wanted.port < 65536:
+            raise errors.BadRequestError(f"open.port: Invalid value: {wanted.port}: must be between 1 and 65535")
+        target = await self.pods.target(user, "portforward", wanted.namespace, wanted.pod, uid=wanted.uid)
+        wanted.uid = target.uid
+        await self._relay(context, "portforward", target, first)
+
+    async def _remote(self, user: User, context: Any, subresource: Literal["exec", "attach"]) -> None:
+        first = await _first(context, streams_v1_pb2.StreamInput)
+        wanted = first.open
+        check_open(wanted, subresource)
+        target = await self.pods.target(
+            user, subresource, wanted.namespace, wanted.pod, container=wanted.container, uid=wanted.uid
+        )
+        wanted.uid, wanted.container = target.uid, target.container
+        await self._relay(context, subresource, target, first)
+
+    async def _relay(self, context: Any, subresource: Subresource, target: Target, first: Message) -> None:
+        """Move messages both ways, as they are, until the agent ends the call or the client is gone."""
+        call = self.pods.open(subresource, target)
+
+        async def inputs() -> None:
+            while (message := await context.read()) is not EOF:
+                if not await call.write(message):
+                    break
+            else:
+                await call.done_writing()
+            await asyncio.Event().wait()  # the agent's side decides when it is over
+
+        async def outputs() -> None:
+            while (message := await call.read()) is not None:
+                await context.write(message)
+
+        try:
+            await call.write(first.SerializeToString())
+            await until_first(outputs(), inputs())
+        finally:
+            call.cancel()
 
     async def why(self, user: User, message: scheduling_v1_pb2.WhyRequest) -> bytes:
         """Serve Scheduling.Why from the scheduler that leads."""
@@ -153,14 +136,28 @@ class Relays:
         try:
             answer = await getattr(stub, method)(message, timeout=_DEADLINE)
         except grpc.aio.AioRpcError as error:
-            raise _of_peer(error, f"the scheduler at {address}") from error
+            raise of_peer(error, f"the scheduler at {address}") from error
         return bytes(answer.SerializeToString())
 
 
-def _of_peer(error: grpc.aio.AioRpcError, peer: str) -> errors.StatusError:
-    """Return what a client is told when a peer failed."""
-    if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-        # gRPC nests its causes, the last one is what a person can use.
-        cause = (error.details() or "").rpartition("connect: ")[2]
-        return errors.ServiceUnavailableError(f"{peer} cannot be reached: {cause}; does it run?")
-    return error_from_rpc(error)
+async def _first(context: Any, message_class: Any) -> Any:
+    """Read a client's first message, which must be `open`."""
+    message = await context.read()
+    if message is EOF:
+        raise errors.BadRequestError("the stream ended before its first message, which must be open")
+    first = parsed(message_class, message)
+    if first.WhichOneof("input") != "open":
+        raise errors.BadRequestError("the first message must be open")
+    return first
+
+
+def check_open(wanted: streams_v1_pb2.StreamOpen, subresource: str) -> None:
+    """Refuse what no agent could do. Raises BadRequestError."""
+    if subresource == "exec" and not wanted.command:
+        raise errors.BadRequestError("you must specify at least one command for the container")
+    if subresource == "attach" and wanted.command:
+        raise errors.BadRequestError("open.command: attaching runs no command")
+    if not (wanted.stdin or wanted.stdout or wanted.stderr):
+        raise errors.BadRequestError("you must specify at least 1 of stdin, stdout, stderr")
+    if wanted.tty and wanted.stderr:
+        raise errors.BadRequestError("tty and stderr cannot both be true: a terminal has one output")

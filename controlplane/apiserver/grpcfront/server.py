@@ -115,7 +115,12 @@ class GrpcFront:
             "Version": self._unary("version", calls.version, native.VersionRequest),
             "Discover": self._unary("discover", calls.discover, native.DiscoverRequest),
         }
-        streams = {"Log": self._streaming("log", relays.log, streams_v1_pb2.LogRequest)}
+        streams = {
+            "Log": self._streaming("log", relays.log, streams_v1_pb2.LogRequest),
+            "Exec": self._bidirectional("exec", relays.exec),
+            "Attach": self._bidirectional("attach", relays.attach),
+            "PortForward": self._bidirectional("portforward", relays.port_forward),
+        }
         scheduling = {
             "Why": self._unary("why", relays.why, scheduling_v1_pb2.WhyRequest),
             "Pending": self._unary("pending", relays.pending, scheduling_v1_pb2.PendingRequest),
@@ -164,6 +169,25 @@ class GrpcFront:
                 running.dec()
 
         return grpc.unary_stream_rpc_method_handler(handle)
+
+    def _bidirectional(
+        self, verb: str, call: Callable[[User, Any], Awaitable[None]]
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        user_of = self._authenticator.user_of
+        running = metrics.long_running(verb)
+
+        async def handle(_: Any, context: Any) -> None:
+            running.inc()
+            try:
+                await call(user_of(context), context)
+            except Exception as error:  # noqa: BLE001  (abort logs what was not foreseen)
+                if not isinstance(error, StatusError) and context.cancelled():
+                    return  # the client went away in the middle
+                await abort(context, error, verb)
+            finally:
+                running.dec()
+
+        return grpc.stream_stream_rpc_method_handler(handle)
 
     async def _write(self, _: Any, context: Any) -> None:
         try:
