@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from wharfinger.api.jsonpath import JSONPathError, Template, go_number, relaxed
 from wharfinger.cli.columns import ColumnWriter
 from wharfinger.cli.failures import CommandError
-from wharfinger.cli.jsonpath import JSONPathError, Template, go_number, relaxed
 
 
 class CustomColumns:

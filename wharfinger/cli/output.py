@@ -107,7 +107,7 @@ class DocumentPrinter:
         self.headers = headers
         self._printed = 0
         if output.format in ("jsonpath", "jsonpath-as-json"):
-            from wharfinger.cli.jsonpath import JSONPathError, Template
+            from wharfinger.api.jsonpath import JSONPathError, Template
 
             try:
                 self._template = Template(output.template)
@@ -146,7 +146,7 @@ class DocumentPrinter:
         self._printed += 1
 
     def _print_template(self, document: dict[str, Any]) -> None:
-        from wharfinger.cli.jsonpath import JSONPathError
+        from wharfinger.api.jsonpath import JSONPathError
 
         try:
             if self.output.format == "jsonpath":

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from wharfinger.api import quantity
+from wharfinger.api.jsonpath import JSONPathError, Template, relaxed
 from wharfinger.cli.failures import CommandError
-from wharfinger.cli.jsonpath import JSONPathError, Template, relaxed
 
 T = TypeVar("T")
 _DIGITS = re.compile(r"(\d+)")

@@ -130,7 +130,7 @@ def _condition(obj: Any, name: str, value: str) -> bool:
 
 
 def _jsonpath(text: str) -> Callable[[Any], bool]:
-    from wharfinger.cli.jsonpath import JSONPathError, Template, go_number, relaxed
+    from wharfinger.api.jsonpath import JSONPathError, Template, go_number, relaxed
 
     path, value = text, None
     if text.startswith("{"):

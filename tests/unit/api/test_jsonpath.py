@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.cli.jsonpath import JSONPathError, Template, parse, relaxed
+from wharfinger.api.jsonpath import JSONPathError, Template, parse, relaxed
 
 DATA: dict[str, Any] = {
     "kind": "List",
