@@ -20,6 +20,7 @@ import grpc.aio
 from controlplane.apiserver.request import Request
 from wharfinger.api import errors
 from wharfinger.client.transport import CHANNEL_OPTIONS, error_from_rpc
+from wharfinger.proto.native import streams_v1_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 Subresource = Literal["log", "exec", "attach", "portforward"]
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+OPENING_SECONDS = 30.0
+"""How long an agent may take to open a stream."""
 _METHODS = {"exec": "Exec", "attach": "Attach", "portforward": "PortForward"}
 _ADDRESSES = ("InternalIP", "Hostname", "ExternalIP")
 _WINDOW: list[tuple[str, Any]] = [
@@ -168,6 +171,27 @@ class PodStreams:
         channel: Any = self.channel(target)  # the stubs demand serialisers, but bytes need none
         method = channel.stream_stream(f"/wharfinger.v1.Streams/{_METHODS[subresource]}")
         return AgentCall(method(), target)
+
+    async def begin(self, subresource: Subresource, target: Target, message: bytes) -> AgentCall:
+        """Open a call with its first message, and wait until the agent has taken it on. Raises StatusError."""
+        call = self.open(subresource, target)
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                await call.write(message)
+                first = await call.read()
+        except TimeoutError as error:
+            call.cancel()
+            raise errors.TimeoutError_(
+                f"{target.agent} did not open the stream within {OPENING_SECONDS:g} s"
+            ) from error
+        except BaseException:
+            call.cancel()
+            raise
+        # `opened` has the same number in both kinds of answers.
+        if first is None or not streams_v1_pb2.StreamOutput.FromString(first).opened:
+            call.cancel()
+            raise errors.InternalError(f"{target.agent} began the stream without saying that it is open")
+        return call
 
     def _agent(self, name: str) -> str:
         entry = self._api.cache.get(f"/registry/minions/{name}")

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from controlplane.apiserver import bootstrap
 from controlplane.apiserver.addresses import Addresses
 from controlplane.apiserver.admission import default_admission
-from controlplane.apiserver.auth.authorizer import Authorizers, Masters
-from controlplane.apiserver.auth.nodes import Nodes
-from controlplane.apiserver.auth.podlookup import CachedPods
-from controlplane.apiserver.auth.rules import Daemons
+from controlplane.apiserver.auth import modes
+from controlplane.apiserver.auth.authorizer import MASTERS
+from controlplane.apiserver.auth.escalation import Escalation
+from controlplane.apiserver.auth.rolebook import RoleBook
 from controlplane.apiserver.auth.tokens import TokenFile
 from controlplane.apiserver.chain import Api, Limits
 from controlplane.apiserver.etcd_service import EtcdService
@@ -56,9 +56,11 @@ class Server:
         self.store = Store(config.etcd, group_commit_max=config.group_commit_max)
         self.cache = Cache(self.store)
         self._register()
-        authorizers = Authorizers([Masters(), Daemons(), Nodes(CachedPods(self.cache))])
+        book = RoleBook(self.cache)
+        authorizers = modes.authorizers(config.authorization_modes, self.cache, book)
         admission = default_admission(
             self.cache,
+            last=[Escalation(authorizers, book)],
             not_ready=config.not_ready_toleration_seconds,
             unreachable=config.unreachable_toleration_seconds,
         )
@@ -72,7 +74,7 @@ class Server:
             tokens=self._tokens,
         )
         self._peers = Peers(ca=config.kubelet_ca or config.client_ca, cert=config.kubelet_cert, key=config.kubelet_key)
-        self._authenticator = Authenticator(self._tokens)
+        self._authenticator = Authenticator(self._tokens, authorizers)
         etcd = EtcdService(self.store, self._authorize_etcd)
         pod_streams = PodStreams(self.api, self._peers)
         relays = Relays(self.api, self._peers, pod_streams)
@@ -87,6 +89,7 @@ class Server:
         self._http = HttpFront(
             self.api,
             relays,
+            pod_streams,
             tokens=self._tokens,
             checks=checks,
             tls=self._tls,
@@ -105,7 +108,7 @@ class Server:
     async def _authorize_etcd(self, context: Any, verb: str) -> None:
         """Only masters may look after etcd."""
         user = self._authenticator.user_of(context)
-        if "system:masters" not in user.groups:
+        if MASTERS not in user.groups:
             raise errors.ForbiddenError(f'User "{user.name}" cannot {verb} etcd: only members of system:masters may')
 
     async def start(self) -> None:
@@ -142,7 +145,9 @@ class Server:
         """Make the objects of a fresh cluster, however long etcd takes."""
         while True:
             try:
-                await bootstrap.run(self.api, self._config.service_cidr)
+                await bootstrap.run(
+                    self.api, self._config.service_cidr, roles="RBAC" in self._config.authorization_modes
+                )
             except (errors.ServiceUnavailableError, errors.TimeoutError_) as error:
                 log.warning("waiting for etcd", extra={"error": error.message})
                 await asyncio.sleep(1)

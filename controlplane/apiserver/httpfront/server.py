@@ -21,14 +21,16 @@ from prometheus_client import REGISTRY, generate_latest
 
 from controlplane.apiserver import metrics, version
 from controlplane.apiserver.auth import certificates
-from controlplane.apiserver.httpfront import calls, health, logs, media, render, routing, streaming
+from controlplane.apiserver.auth.attributes import Attributes
+from controlplane.apiserver.auth.impersonation import PREFIX, impersonated
+from controlplane.apiserver.httpfront import calls, health, logs, media, render, routing, streaming, streams, websocket
 from controlplane.apiserver.httpfront.calls import Incoming, Reply, Stream, method_not_allowed, status_reply
 from controlplane.apiserver.httpfront.connection import Server
 from controlplane.apiserver.httpfront.discovery import Discovery
 from controlplane.apiserver.httpfront.documents import Documents
 from controlplane.apiserver.request import JSON, PROTOBUF, User
 from wharfinger.api import codec, errors
-from wharfinger.api.errors import ForbiddenError, RequestTooLargeError, StatusError
+from wharfinger.api.errors import RequestTooLargeError, StatusError
 from wharfinger.daemon.health import METRICS_TYPE, TEXT
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from controlplane.apiserver.auth.tokens import TokenFile
     from controlplane.apiserver.chain import Api
     from controlplane.apiserver.httpfront.logs import LogRelay
+    from controlplane.apiserver.podstreams import PodStreams
     from wharfinger.daemon import Check, TLSFiles
 
 log = logging.getLogger(__name__)
@@ -46,7 +49,6 @@ BODY_SECONDS = 60.0
 """How long a body may take to arrive."""
 GZIP_FROM = 128 << 10
 """Bytes of an answer from which on it is compressed, as in Kubernetes."""
-_PUBLIC = frozenset({*health.PATHS, "version", "metrics"})
 _KEEP_ALIVE = 180.0
 
 
@@ -62,6 +64,7 @@ class HttpFront:
         self,
         api: Api,
         relays: LogRelay,
+        pods: PodStreams,
         *,
         tokens: TokenFile | None,
         checks: Sequence[Check],
@@ -75,6 +78,7 @@ class HttpFront:
         self._tls = tls
         self._limit = request_bytes
         self._calls = calls.Calls(api)
+        self._streams = streams.StreamFront(pods)
         self.discovery = Discovery(api.served())
         self._documents = Documents(self.discovery)
         self._runner: web.ServerRunner | None = None
@@ -110,6 +114,8 @@ class HttpFront:
             return _user_of_certificate(der)
         scheme, _, token = http.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
+            token = websocket.bearer(http)
+        if not token.strip():
             return ANONYMOUS
         if self._tokens is None:
             raise errors.UnauthorizedError("Unauthorized")
@@ -184,13 +190,16 @@ class HttpFront:
         self, http: web.BaseRequest, accept: str, warnings: list[str]
     ) -> Reply | Stream | web.StreamResponse:
         user = self._user(http)
+        if "Impersonate-User" in http.headers or any(name.lower().startswith(PREFIX) for name in http.headers):
+            headers = ((name.lower(), value) for name, value in http.headers.items())
+            user = impersonated(user, headers, self._api.authorizers)
         raw_path, _, _ = http.raw_path.partition("?")
         parts = routing.segments(raw_path)
-        top = parts[0]
-        if user is ANONYMOUS and top not in _PUBLIC and not self._is_resource(parts):
-            raise _forbidden_path(user, http)
         if self._is_resource(parts):
             return await self._resource(http, user, parts, accept, warnings)
+        if len(parts) > 1 or parts[0] not in health.PATHS:  # whoever watches over us needs no right for these
+            path = "/" + "/".join(parts)
+            self._api.authorizers.require(Attributes(user, http.method.lower(), path=path))
         return await self._other(http, parts, accept)
 
     @staticmethod
@@ -207,6 +216,8 @@ class HttpFront:
         if (address.group, address.resource, address.subresource) == ("", "pods", "log") and http.method == "GET":
             message = logs.request_of(address, http.query)
             return await logs.serve(http, self._relays, user, message, _HEADERS)
+        if streams.is_stream(address):
+            return await self._streams.serve(http, user, address)
         data = await self._read_body(http)
         incoming = Incoming(
             user, http.method, address, http.query, accept, http.headers.get("Content-Type", ""), data, warnings
@@ -328,10 +339,6 @@ def _warning(text: str) -> str:
     shown = "".join(char if char.isprintable() else " " for char in text)
     escaped = shown.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'
-
-
-def _forbidden_path(user: User, http: web.BaseRequest) -> ForbiddenError:
-    return ForbiddenError(f'forbidden: User "{user.name}" cannot {http.method.lower()} path "{http.path}"', details={})
 
 
 def _version() -> dict[str, str]:
