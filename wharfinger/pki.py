@@ -10,8 +10,8 @@ Three decisions:
 * **``ensure_*`` is idempotent.** A certificate that says what is asked, is signed by this authority and lives long
   enough is kept; anything else is issued anew. An *authority* is never replaced: that would cut off everyone who
   trusts it, so a broken or expired one is an error with a remedy.
-* **Clocks differ.** Certificates are valid from five minutes before their making, so that a host whose clock is a
-  little behind accepts them at once.
+* **Clocks differ.** Certificates are valid from a day before their making, so that hosts whose clocks are hours behind, or
+  set to another zone's time, accept them at once.
 
 Keys are ECDSA P-256: small, fast in handshakes, and understood by etcd, Go's TLS and gRPC.
 """
@@ -38,7 +38,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-BACKDATE = timedelta(minutes=5)
+BACKDATE = timedelta(days=1)
 CA_LIFETIME = timedelta(days=3650)
 LIFETIME = timedelta(days=365)
 GRPC_EXTENSION = "wharfinger.dev/grpc"
