@@ -10,8 +10,8 @@ Three decisions:
 * **``ensure_*`` is idempotent.** A certificate that says what is asked, is signed by this authority and lives long
   enough is kept; anything else is issued anew. An *authority* is never replaced: that would cut off everyone who
   trusts it, so a broken or expired one is an error with a remedy.
-* **Clocks differ.** Certificates are valid from a day before their making, so that hosts whose clocks are hours behind, or
-  set to another zone's time, accept them at once.
+* **Clocks differ.** Certificates are valid from a day before their making, so that hosts whose clocks are hours behind,
+  or set to another zone's time, accept them at once.
 
 Keys are ECDSA P-256: small, fast in handshakes, and understood by etcd, Go's TLS and gRPC.
 """
