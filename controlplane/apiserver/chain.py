@@ -65,7 +65,7 @@ class Api:
         self.cache = cache
         self.store = store
         self.limits = limits
-        self._authorizers = authorizers
+        self.authorizers = authorizers
         self._reviews = Reviews(authorizers, tokens)
         self._registries: dict[tuple[str, str, str], Registry] = {}
         for kind in kinds.KINDS:
@@ -107,7 +107,17 @@ class Api:
 
     def authorize(self, request: Request) -> None:
         """Raise ForbiddenError unless the user may do this."""
-        self._authorizers.check(request)
+        self.authorizers.check(request)
+        if request.kind.message in _DEPRECATED:
+            request.warnings.append(_DEPRECATED[request.kind.message])
+
+    def _check(self, request: Request, subresources: frozenset[str]) -> None:
+        """Raise ForbiddenError unless the user may do this, and then what :meth:`_check_verb` raises.
+
+        In this order, as in Kubernetes: who may not do a thing does not learn whether there is such a thing.
+        """
+        self.authorizers.check(request)
+        self._check_verb(request, subresources)
         if request.kind.message in _DEPRECATED:
             request.warnings.append(_DEPRECATED[request.kind.message])
 
@@ -134,8 +144,7 @@ class Api:
 
     async def get(self, request: Request, version: str = "") -> Answer:
         """Return one object, or its scale."""
-        self._check_verb(request, _READ)
-        self.authorize(request)
+        self._check(request, _READ)
         registry = self.registry(request.kind)
         if request.subresource == "scale":
             return await scaling.get(registry, request, version)
@@ -143,27 +152,23 @@ class Api:
 
     async def list(self, request: Request, options: meta.ListOptions) -> Page:
         """Return a page of objects."""
-        self._check_verb(request, _NONE)
         request.field_selector = options.fieldSelector
-        self.authorize(request)
+        self._check(request, _NONE)
         return await self.registry(request.kind).reader.list_page(request, options)
 
     async def watch(self, request: Request, options: meta.ListOptions) -> Watching:
         """Open a watch."""
-        self._check_verb(request, _NONE)
         request.field_selector = options.fieldSelector
-        self.authorize(request)
+        self._check(request, _NONE)
         return await self.registry(request.kind).reader.watch(request, options)
 
     # --- writes ---------------------------------------------------------------------------------------------------
 
     async def create(self, request: Request, body: Body) -> Answer:
         """Store a new object, or do what creating a subresource means (binding, eviction)."""
-        self._check_verb(request, _CREATE)
+        self._check(request, _CREATE)
         if request.kind in _REVIEWS:
-            self._reviews.authorize(request)
             return self._reviews.answer(request, bodies.read(body, request.kind, request))
-        self.authorize(request)
         bodies.check_size(len(body.data), self.limits.request_bytes)
         if request.subresource or request.kind is _BINDING:
             return await self._create_subresource(request, body)
@@ -203,8 +208,7 @@ class Api:
 
     async def update(self, request: Request, body: Body) -> Answer:
         """Replace an object, or the part of it that a subresource is."""
-        self._check_verb(request, _UPDATE)
-        self.authorize(request)
+        self._check(request, _UPDATE)
         bodies.check_size(len(body.data), self.limits.request_bytes)
         registry = self.registry(request.kind)
         if request.subresource == "scale":
@@ -230,8 +234,7 @@ class Api:
 
     async def patch(self, request: Request, patch_type: str, patch: bytes) -> Answer:
         """Change an object, or the part of it that a subresource is, by a patch."""
-        self._check_verb(request, _UPDATE)
-        self.authorize(request)
+        self._check(request, _UPDATE)
         bodies.check_size(len(patch), self.limits.request_bytes)
         registry = self.registry(request.kind)
         if request.subresource == "scale":
@@ -266,8 +269,7 @@ class Api:
 
     async def delete(self, request: Request, options: meta.DeleteOptions) -> Answer:
         """Delete an object, or begin to."""
-        self._check_verb(request, _NONE)
-        self.authorize(request)
+        self._check(request, _NONE)
         request.warnings += warnings.deleting(request.kind.message, options)
         return await self.registry(request.kind).deleter.delete(request, options)
 
@@ -275,9 +277,8 @@ class Api:
         self, request: Request, options: meta.DeleteOptions, list_options: meta.ListOptions
     ) -> Page:
         """Delete what a list would show."""
-        self._check_verb(request, _NONE)
         request.field_selector = list_options.fieldSelector
-        self.authorize(request)
+        self._check(request, _NONE)
         return await self.registry(request.kind).deleter.delete_collection(request, options, list_options)
 
 

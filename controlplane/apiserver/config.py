@@ -27,6 +27,8 @@ class Config:
     tls_key: Path | None = None
     client_ca: Path | None = None
     tokens: Path | None = None
+    authorization_modes: tuple[str, ...] = ("Node", "RBAC")
+    """Who decides what is allowed, in this order; see :mod:`.auth.modes`."""
     kubelet_cert: Path | None = None
     kubelet_key: Path | None = None
     kubelet_ca: Path | None = None

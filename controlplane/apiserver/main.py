@@ -44,6 +44,9 @@ def _port_range(text: str) -> tuple[int, int]:
 @click.option("--tls-private-key-file", type=_FILE, required=True, help="Its key.")
 @click.option("--client-ca-file", type=_FILE, required=True, help="The authority of clients' certificates.")
 @click.option("--token-auth-file", type=_FILE, help='Users with tokens: token,user,uid,"group1,group2" a line.')
+@click.option(
+    "--authorization-mode", default="Node,RBAC", help="Who decides: Node, RBAC, AlwaysAllow, AlwaysDeny, with commas."
+)
 @click.option("--kubelet-client-certificate", type=_FILE, help="Our client certificate for node agents.")
 @click.option("--kubelet-client-key", type=_FILE, help="Its key.")
 @click.option("--kubelet-certificate-authority", type=_FILE, help="The authority of agents; default: of clients.")
@@ -112,6 +115,7 @@ def _config(flags: dict[str, Any]) -> Config:
         tls_key=flags["tls_private_key_file"],
         client_ca=flags["client_ca_file"],
         tokens=flags["token_auth_file"],
+        authorization_modes=tuple(part.strip() for part in flags["authorization_mode"].split(",")),
         kubelet_cert=flags["kubelet_client_certificate"],
         kubelet_key=flags["kubelet_client_key"],
         kubelet_ca=flags["kubelet_certificate_authority"],

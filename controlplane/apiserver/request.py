@@ -28,6 +28,8 @@ class User:
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further attributes by key, sorted; a service account's token says here which pod it is for."""
 
     @property
     def node_name(self) -> str:

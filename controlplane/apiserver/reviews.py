@@ -1,19 +1,20 @@
 """Reviews: questions about who somebody is and what they may do, answered by the same code that decides requests.
 
-They are created and never stored. Whoever is known may ask about themselves, as the role system:basic-user says;
-questions about others need a right like any other.
+They are created and never stored. Asking is a right like any other: the role ``system:basic-user`` lets everybody ask
+about themselves.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from controlplane.apiserver.auth.certificates import AUTHENTICATED
+from controlplane.apiserver.auth.attributes import Attributes
+from controlplane.apiserver.auth.authorizer import MASTERS, Rules
+from controlplane.apiserver.auth.policy import EVERYTHING
 from controlplane.apiserver.request import Answer, Request, User
 from wharfinger.api import codec, errors, kinds, times, validation
-from wharfinger.api.errors import ForbiddenError, UnauthorizedError
-from wharfinger.api.types import authentication, authorization, core
+from wharfinger.api.errors import UnauthorizedError
+from wharfinger.api.types import authentication, authorization
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,9 +42,6 @@ _OTHERS = frozenset(
 KINDS: Mapping[tuple[str, str, str], Kind] = {
     (kind.group, kind.version, kind.resource): kind for kind in (*_SELF, *_OTHERS)
 }
-_ANY = kinds.of(core.Pod)
-_EVERYWHERE = ("/healthz", "/livez", "/readyz", "/version")
-_FOR_KNOWN = ("/api", "/apis", "/openapi")
 
 
 class Reviews:
@@ -52,12 +50,6 @@ class Reviews:
     def __init__(self, authorizers: Authorizers, tokens: TokenFile | None) -> None:
         self._authorizers = authorizers
         self._tokens = tokens
-
-    def authorize(self, request: Request) -> None:
-        """Raise ForbiddenError unless the user may ask."""
-        if request.kind in _SELF and AUTHENTICATED in request.user.groups:
-            return
-        self._authorizers.check(request)
 
     def answer(self, request: Request, review: Any) -> Answer:
         """Return the review with its status filled in. Raises InvalidError for a question that makes no sense."""
@@ -77,12 +69,13 @@ class Reviews:
         elif isinstance(review, authentication.TokenReview):
             self._review_token(review)
         elif isinstance(review, authorization.SelfSubjectRulesReview):
-            self._rules(request.user, review.status)
+            self._rules(request.user, review)
         elif isinstance(review, authorization.SelfSubjectAccessReview):
             self._decide(request.user, review)
         else:
             spec = review.spec
-            self._decide(User(spec.user, tuple(spec.groups), spec.uid), review)
+            extra = tuple((key, tuple(spec.extra[key].items)) for key in sorted(spec.extra))
+            self._decide(User(spec.user, tuple(spec.groups), spec.uid, extra), review)
 
     def _review_token(self, review: authentication.TokenReview) -> None:
         review.status.Clear()
@@ -100,46 +93,64 @@ class Reviews:
 
     def _decide(self, user: User, review: Any) -> None:
         review.status.Clear()
-        if review.spec.HasField("nonResourceAttributes"):
-            review.status.allowed = may_see(user, review.spec.nonResourceAttributes.path)
-            return
-        asked = review.spec.resourceAttributes
-        kind = next(
-            (kind for kind in kinds.KINDS if (kind.group, kind.resource) == (asked.group, asked.resource)),
-            replace(_ANY, group=asked.group, resource=asked.resource, version=asked.version, kind=""),
-        )
-        request = Request(user, asked.verb, kind, asked.namespace, asked.name, asked.subresource)
-        try:
-            self._authorizers.check(request)
-        except ForbiddenError:
-            review.status.allowed = False
+        spec = review.spec
+        if spec.HasField("nonResourceAttributes"):
+            asked = Attributes(user, spec.nonResourceAttributes.verb, path=spec.nonResourceAttributes.path or "/")
         else:
-            review.status.allowed = True
+            about = spec.resourceAttributes
+            asked = Attributes(
+                user, about.verb, about.group, about.resource, about.subresource, about.namespace, about.name,
+                version=about.version, field_selector=_selector(about),
+            )  # fmt: skip
+        verdict = self._authorizers.decide(asked)
+        review.status.allowed = bool(verdict.allowed)
+        if verdict.allowed is False:
+            review.status.denied = True
+        if verdict.reason:
+            review.status.reason = verdict.reason
 
-    @staticmethod
-    def _rules(user: User, status: authorization.SubjectRulesReviewStatus) -> None:
+    def _rules(self, user: User, review: authorization.SelfSubjectRulesReview) -> None:
+        namespace = review.spec.namespace
+        if not namespace:
+            raise errors.BadRequestError("no namespace on request")
+        status = review.status
         status.Clear()
-        if "system:masters" in user.groups:
-            status.resourceRules.add(verbs=["*"], apiGroups=["*"], resources=["*"])
-            status.nonResourceRules.add(verbs=["*"], nonResourceURLs=["*"])
-            status.incomplete = False
-            return
-        for kind in sorted(_SELF, key=lambda kind: kind.resource):
-            status.resourceRules.add(verbs=["create"], apiGroups=[kind.group], resources=[kind.resource])
-        status.nonResourceRules.add(verbs=["get"], nonResourceURLs=[*_EVERYWHERE, *_FOR_KNOWN])
-        # Rules of the daemons and of node agents are not listed: they depend on the object.
-        status.incomplete = True
+        if MASTERS in user.groups:
+            found = Rules(EVERYTHING)
+        else:
+            found = self._authorizers.rules(user, namespace)
+        for rule in found.rules:
+            if rule.urls:
+                status.nonResourceRules.add(verbs=rule.verbs, nonResourceURLs=rule.urls)
+            if rule.resources:
+                status.resourceRules.add(
+                    verbs=rule.verbs, apiGroups=rule.groups, resources=rule.resources, resourceNames=rule.names
+                )
+        status.incomplete = bool(found.incomplete)
+        if found.incomplete:
+            status.evaluationError = found.incomplete
 
 
-def may_see(user: User, path: str) -> bool:
-    """Whether a user may read a path that is no resource."""
-    if "system:masters" in user.groups:
-        return True
-    places = (*_EVERYWHERE, *_FOR_KNOWN) if AUTHENTICATED in user.groups else _EVERYWHERE
-    return any(path == place or path.startswith(place + "/") for place in places)
+def _selector(about: authorization.ResourceAttributes) -> str:
+    """Return the field selector of a question as text."""
+    selector = about.fieldSelector
+    if selector.rawSelector:
+        return str(selector.rawSelector)
+    terms = [
+        f"{item.key}={_escaped(item.values[0])}"
+        for item in selector.requirements
+        if item.operator == "In" and len(item.values) == 1
+    ]
+    return ",".join(terms)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
 def _describe(info: authentication.UserInfo, user: User) -> None:
     info.Clear()
     info.username, info.uid = user.name, user.uid
     info.groups.extend(user.groups)
+    for key, values in user.extra:
+        info.extra[key].items.extend(values)

@@ -32,21 +32,24 @@ class Admission:
         return tuple(step for step in self._steps if step.concerns(operation, kind))
 
 
-def default_admission(cache: Cache, *, not_ready: int = 300, unreachable: int = 300) -> Admission:
+def default_admission(
+    cache: Cache, *, last: Sequence[Step] = (), not_ready: int = 300, unreachable: int = 300
+) -> Admission:
     """Return the steps of a server in Kubernetes' order.
 
-    `not_ready` and `unreachable` are how many seconds pods stay on such nodes when they do not say.
+    `last` are steps that come after all others, such as those that need to know who may do what. `not_ready` and `unreachable` are how many seconds pods stay on such nodes when they do not say.
     """
     return Admission(
         [
             NamespaceLifecycle(cache),
             ServiceAccount(cache),
-            NodeRestriction(),
+            NodeRestriction(cache),
             TaintNodesByCondition(),
             Priority(cache),
             RuntimeClass(cache),
             DefaultTolerationSeconds(not_ready, unreachable),
             StorageProtection(),
+            *last,
         ]
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from controlplane.apiserver.admission.base import Operation, Step
+from controlplane.apiserver.auth.nodegraph import MIRROR
 from wharfinger.api.errors import ForbiddenError
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class ServiceAccount(Step):
     def admit(self, request: Request, obj: Any, old: Any) -> Awaitable[None] | None:
         """Set the name, and the older field that carries the same."""
         spec = obj.spec
+        if MIRROR in obj.metadata.annotations:
+            return None  # made by its node, which may give it no account
         account = spec.serviceAccountName or spec.serviceAccount or _DEFAULT
         spec.serviceAccountName = spec.serviceAccount = account
         if account == _DEFAULT or self._cache.get(f"{_PREFIX}{request.namespace}/{account}") is not None:

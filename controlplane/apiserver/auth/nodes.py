@@ -1,173 +1,180 @@
-"""What a node's agent may do: only what concerns its own node and the pods that are on it.
+"""Mode Node: what a node's agent may do, beyond what a role could say.
 
-Kubernetes splits this between the Node authoriser (reads) and the NodeRestriction admission step (writes). Here the
-authoriser answers for reads and for what can be told from the address; whether a written pod is the node's own is
-asked of the watch cache, through `pods_of`. Lists and watches of pods and nodes must carry the field selector that
-confines them, as Kubernetes demands since 1.34.
+A role can give rights on all secrets or on named ones; a node needs those that its pods name, which changes with every
+pod. So this authoriser decides for users ``system:node:<name>`` in the group ``system:nodes``: on some resources by what
+is reachable from the node, on the others by the rules of the role ``system:node``, which is bound to nobody. What a node
+writes is looked at once more by the admission step NodeRestriction, which sees the object.
+
+Lists and watches of pods and nodes must carry the field selector that confines them, as in Kubernetes since 1.34.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from controlplane.apiserver.auth.authorizer import ALLOWED, Authorizer, Verdict
+from controlplane.apiserver.auth.attributes import exact
+from controlplane.apiserver.auth.authorizer import ALLOWED, NO_OPINION, Authorizer, Rules, Verdict
+from controlplane.apiserver.auth.bootstrap_roles import rules_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
-    from controlplane.apiserver.request import Request
-    from wharfinger.api.types import core
+    from controlplane.apiserver.auth.attributes import Attributes
+    from controlplane.apiserver.auth.nodegraph import NodeGraph
+    from controlplane.apiserver.request import User
 
 _READ = ("get", "list", "watch")
-_LEASES = "kube-node-lease"
-
-
-class PodLookup(Protocol):
-    """What this authoriser asks about pods."""
-
-    def node_of(self, namespace: str, name: str) -> str | None:
-        """Return the pod's node (empty: none yet), or None when there is no such pod."""
-        ...
-
-    def pods_on(self, node: str) -> Iterable[core.Pod]:
-        """Return the pods that are on a node."""
-        ...
+_CHANGE = ("get", "update", "patch", "delete")
+LEASES = "kube-node-lease"
 
 
 class Nodes(Authorizer):
-    """Decides for users ``system:node:<name>`` in group ``system:nodes``; no opinion on others."""
+    """Decides for nodes; no opinion on others, and none on what it does not allow."""
 
-    def __init__(self, pods: PodLookup) -> None:
-        self._pods = pods
+    def __init__(self, graph: NodeGraph) -> None:
+        self._graph = graph
+        self._rules = rules_of("system:node")
 
-    def authorize(self, request: Request) -> Verdict | None:
-        """Allow what is the node's own; deny the rest with the reason."""
-        node = request.user.node_name
+    def authorize(self, asked: Attributes) -> Verdict:
+        """Allow what is the node's own."""
+        node = asked.user.node_name
         if not node:
+            return NO_OPINION
+        check = _CHECKS.get((asked.group, asked.resource)) if not asked.path else None
+        if check is not None:
+            why = check(self, asked, node)
+            return ALLOWED if why is None else Verdict(allowed=None, reason=why)
+        for rule in self._rules:
+            if asked.path:
+                break  # the role has no paths
+            if rule.on_resource(asked.verb, asked.group, asked.resource, asked.subresource):
+                return ALLOWED
+        return NO_OPINION
+
+    def rules(self, user: User, namespace: str) -> Rules:
+        """Nothing to list: it depends on the object."""
+        if not user.node_name:
+            return Rules()
+        return Rules(incomplete="node authorizer does not support user rule resolution")
+
+    # Each returns why the answer is not yes; None for yes.
+
+    def _readable(self, asked: Attributes, node: str) -> str | None:
+        """Secrets and config maps: those that pods name, one by one."""
+        if asked.verb not in _READ:
+            return "can only read resources of this type"
+        if asked.subresource:
+            return "cannot read subresource"
+        if not asked.namespace:
+            return "can only read namespaced object of this type"
+        return self._related(asked, node)
+
+    def _gettable(self, asked: Attributes, node: str) -> str | None:
+        if asked.verb != "get":
+            return "can only get individual resources of this type"
+        if asked.subresource:
+            return "cannot get subresource"
+        return self._related(asked, node)
+
+    def _related(self, asked: Attributes, node: str) -> str | None:
+        if not asked.name:
+            return "No Object name found"
+        if self._graph.reaches(node, asked.resource, asked.namespace, asked.name):
             return None
-        key = (request.kind.group, request.kind.resource)
-        check = _CHECKS.get(key)
-        if check is None:
-            return Verdict(allowed=False, reason=f"a node has no business with {request.kind.group_resource}")
-        reason = check(self, request, node)
-        return ALLOWED if reason is None else Verdict(allowed=False, reason=reason)
+        return f"no relationship found between node '{node}' and this object"
 
-    def _nodes(self, request: Request, node: str) -> str | None:
-        if request.verb in ("list", "watch"):
-            if f"metadata.name={node}" in request.field_selector.split(",") or request.name == node:
-                return None
-            return f"a node may only list and watch itself; use the field selector metadata.name={node}"
-        if request.subresource not in ("", "status"):
-            return "a node may not use this subresource"
-        if request.verb in ("deletecollection", "delete"):
-            return "a node may not delete nodes"
-        # The name of a create stands in the body; the chain asks again when it is known.
-        if request.name and request.name != node:
-            return f'node "{node}" may only touch itself'
-        return None
+    def _claim(self, asked: Attributes, node: str) -> str | None:
+        if asked.subresource == "status":
+            if asked.verb not in ("update", "patch"):
+                return "can only update and patch status of this type"
+            return self._related(asked, node)
+        return self._gettable(asked, node)
 
-    def _pod(self, request: Request, node: str) -> str | None:
-        if request.verb in ("list", "watch"):
-            if f"spec.nodeName={node}" in request.field_selector.split(","):
-                return None
-            return f"a node may only list and watch its own pods; use the field selector spec.nodeName={node}"
-        if request.verb == "create" and not request.subresource:
-            return "mirror pods are not supported: a node may not create pods"
-        if request.verb == "deletecollection" or request.subresource not in ("", "status", "eviction"):
-            return "a node may not do this with pods"
-        if request.verb in ("update", "patch") and request.subresource != "status":
-            return "a node may only write the status of pods"
-        of = self._pods.node_of(request.namespace, request.name)
-        if of is None or of == node:
-            return None  # an unknown pod becomes a 404
-        return f'the pod is not on node "{node}"'
+    def _account(self, asked: Attributes, node: str) -> str | None:
+        if asked.subresource == "token":
+            if asked.verb != "create":
+                return "can only create tokens for individual service accounts"
+            return self._related(asked, node)
+        return self._gettable(asked, node)
 
-    def _lease(self, request: Request, node: str) -> str | None:
-        if request.namespace != _LEASES:
-            return f"a node may only use leases in the namespace {_LEASES}"
-        if request.verb in ("list", "watch", "deletecollection"):
-            return "a node may not list leases"
-        if request.name and request.name != node:
-            return "a node may only use the lease of its own name"
-        return None
-
-    def _events(self, request: Request, node: str) -> str | None:
-        return None if request.verb in ("create", "update", "patch") else "a node may only write events"
-
-    def _read_only(self, request: Request, node: str) -> str | None:
-        return None if request.verb in _READ else f"a node may only read {request.kind.group_resource}"
-
-    def _referenced(self, request: Request, node: str) -> str | None:
-        """Secrets, config maps and claims: only those that a pod of the node names."""
-        name = request.name
-        if request.verb in ("list", "watch"):
-            terms = [term for term in request.field_selector.split(",") if term.startswith("metadata.name=")]
-            name = terms[0].partition("=")[2] if terms else ""
-        elif request.verb != "get":
-            return f"a node may only read {request.kind.group_resource}"
-        if not name:
-            return "a node may only read what its pods name, one by one"
-        for pod in self._pods.pods_on(node):
-            if pod.metadata.namespace == request.namespace and name in _references(pod, request.kind.resource):
-                return None
-        return f'no pod on node "{node}" refers to it'
-
-    def _accounts(self, request: Request, node: str) -> str | None:
-        if request.verb == "get" and not request.subresource:
-            return self._referenced(request, node)
-        if request.verb == "create" and request.subresource == "token":
-            for pod in self._pods.pods_on(node):
-                if (pod.metadata.namespace, pod.spec.serviceAccountName) == (request.namespace, request.name):
+    def _node(self, asked: Attributes, node: str) -> str | None:
+        if not asked.subresource:
+            if asked.verb in ("create", "update", "patch"):
+                return None  # NodeRestriction sees which one it is
+            if asked.verb in _READ:
+                if asked.name == node:
                     return None
-        return f'no pod on node "{node}" runs as this account'
+                if not asked.name:
+                    return f"node '{node}' cannot read all nodes, only its own Node object"
+                return f"node '{node}' cannot read '{asked.name}', only its own Node object"
+        elif asked.subresource == "status" and asked.verb in ("update", "patch"):
+            return None
+        return f"node '{node}' may not do this with nodes"
+
+    def _pod(self, asked: Attributes, node: str) -> str | None:
+        match asked.subresource, asked.verb:
+            case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
+                return None  # NodeRestriction sees whose pod it is
+            case ("", "get"):
+                return self._own_pod(asked, node)
+            case ("", "list" | "watch"):
+                if asked.name:
+                    return self._own_pod(asked, node)
+                if exact(asked.field_selector, "spec.nodeName") == node:
+                    return None
+                return "can only list/watch pods with spec.nodeName field selector"
+        return f"node '{node}' may not do this with pods"
+
+    def _own_pod(self, asked: Attributes, node: str) -> str | None:
+        if self._graph.pod_node(asked.namespace, asked.name) == node:
+            return None
+        return f"no relationship found between node '{node}' and this object"
+
+    def _lease(self, asked: Attributes, node: str) -> str | None:
+        if asked.verb != "create" and asked.verb not in _CHANGE:
+            return "can only get, create, update, patch, or delete a node lease"
+        if asked.namespace != LEASES:
+            return f'can only access leases in the "{LEASES}" system namespace'
+        if asked.verb != "create" and asked.name != node:
+            return "can only access node lease with the same name as the requesting node"
+        return None
+
+    def _csi_node(self, asked: Attributes, node: str) -> str | None:
+        if asked.verb != "create" and asked.verb not in _CHANGE:
+            return "can only get, create, update, patch, or delete a CSINode"
+        if asked.subresource:
+            return "cannot authorize CSINode subresources"
+        if asked.verb != "create" and asked.name != node:
+            return "can only access CSINode with the same name as the requesting node"
+        return None
+
+    def _slice(self, asked: Attributes, node: str) -> str | None:
+        if asked.subresource:
+            return "cannot authorize ResourceSlice subresources"
+        if asked.verb == "create":
+            return None  # NodeRestriction sees the slice's node
+        if asked.verb in _CHANGE:
+            return self._related(asked, node)
+        if asked.verb in ("list", "watch", "deletecollection"):
+            if exact(asked.field_selector, "spec.nodeName") == node:
+                return None
+            return "can only list/watch/deletecollection resourceslices with spec.nodeName field selector"
+        return (
+            "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete"
+        )
 
 
-_CHECKS = {
-    ("", "nodes"): Nodes._nodes,
-    ("", "pods"): Nodes._pod,
+_CHECKS: dict[tuple[str, str], Callable[[Nodes, Attributes, str], str | None]] = {
+    ("", "secrets"): Nodes._readable,
+    ("", "configmaps"): Nodes._readable,
+    ("", "persistentvolumeclaims"): Nodes._claim,
+    ("", "persistentvolumes"): Nodes._gettable,
+    ("resource.k8s.io", "resourceclaims"): Nodes._gettable,
+    ("storage.k8s.io", "volumeattachments"): Nodes._gettable,
+    ("", "serviceaccounts"): Nodes._account,
     ("coordination.k8s.io", "leases"): Nodes._lease,
-    ("", "events"): Nodes._events,
-    ("events.k8s.io", "events"): Nodes._events,
-    ("", "services"): Nodes._read_only,
-    ("", "namespaces"): Nodes._read_only,
-    ("node.k8s.io", "runtimeclasses"): Nodes._read_only,
-    ("storage.k8s.io", "csidrivers"): Nodes._read_only,
-    ("", "persistentvolumes"): Nodes._read_only,
-    ("", "secrets"): Nodes._referenced,
-    ("", "configmaps"): Nodes._referenced,
-    ("", "persistentvolumeclaims"): Nodes._referenced,
-    ("", "serviceaccounts"): Nodes._accounts,
+    ("storage.k8s.io", "csinodes"): Nodes._csi_node,
+    ("resource.k8s.io", "resourceslices"): Nodes._slice,
+    ("", "nodes"): Nodes._node,
+    ("", "pods"): Nodes._pod,
 }
-
-
-def _references(pod: core.Pod, resource: str) -> set[str]:
-    """Return the names of objects of one resource that a pod refers to."""
-    names: set[str] = set()
-    spec = pod.spec
-    if resource == "serviceaccounts":
-        return {spec.serviceAccountName}
-    for volume in spec.volumes:
-        source = volume.volumeSource
-        if resource == "secrets":
-            names.add(source.secret.secretName)
-            names.update(projected.secret.localObjectReference.name for projected in source.projected.sources)
-        elif resource == "configmaps":
-            names.add(source.configMap.localObjectReference.name)
-            names.update(projected.configMap.localObjectReference.name for projected in source.projected.sources)
-        elif resource == "persistentvolumeclaims":
-            names.add(source.persistentVolumeClaim.claimName)
-    if resource == "secrets":
-        names.update(entry.name for entry in spec.imagePullSecrets)
-    for container in (*spec.initContainers, *spec.containers):
-        for env in container.env:
-            if resource == "secrets":
-                names.add(env.valueFrom.secretKeyRef.localObjectReference.name)
-            elif resource == "configmaps":
-                names.add(env.valueFrom.configMapKeyRef.localObjectReference.name)
-        for entry in container.envFrom:
-            if resource == "secrets":
-                names.add(entry.secretRef.localObjectReference.name)
-            elif resource == "configmaps":
-                names.add(entry.configMapRef.localObjectReference.name)
-    names.discard("")
-    return names

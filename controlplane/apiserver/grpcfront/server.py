@@ -16,6 +16,7 @@ import grpc.aio
 
 from controlplane.apiserver import metrics
 from controlplane.apiserver.auth import certificates
+from controlplane.apiserver.auth.impersonation import PREFIX, impersonated
 from controlplane.apiserver.grpcfront import streaming
 from controlplane.apiserver.grpcfront.failures import abort
 from controlplane.apiserver.grpcfront.resources import Calls
@@ -28,6 +29,7 @@ from wharfinger.proto.native import scheduling_v1_pb2, streams_v1_pb2
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from controlplane.apiserver.auth.authorizer import Authorizers
     from controlplane.apiserver.auth.tokens import TokenFile
     from controlplane.apiserver.chain import Api
     from controlplane.apiserver.grpcfront.relays import Relays
@@ -48,11 +50,20 @@ _OPTIONS: list[tuple[str, Any]] = [
 class Authenticator:
     """Finds out who calls: a client certificate, else a bearer token."""
 
-    def __init__(self, tokens: TokenFile | None) -> None:
+    def __init__(self, tokens: TokenFile | None, authorizers: Authorizers) -> None:
         self._tokens = tokens
+        self._authorizers = authorizers
 
     def user_of(self, context: Any) -> User:
-        """Return the caller. Raises UnauthorizedError."""
+        """Return the caller, or whom the caller acts as. Raises UnauthorizedError, ForbiddenError."""
+        user = self._caller(context)
+        metadata = context.invocation_metadata() or ()
+        for key, _ in metadata:
+            if key.startswith(PREFIX):
+                return impersonated(user, metadata, self._authorizers)
+        return user
+
+    def _caller(self, context: Any) -> User:
         pem = context.auth_context().get("x509_pem_cert")
         if pem:
             return certificates.user_of(pem[0])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
+from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.httpfront import media, options, render, routing, rows, streaming
 from controlplane.apiserver.httpfront.media import Form
 from controlplane.apiserver.patching import APPLY_PATCH
@@ -98,7 +99,11 @@ class Calls:
     async def serve(self, incoming: Incoming) -> Reply | Stream:
         """Do what a request asks for. Raises StatusError."""
         address, method, query = incoming.address, incoming.method, incoming.query
-        kind = self._kind(address)
+        try:
+            kind = self._kind(address)
+        except errors.NotFoundError:
+            self._require(incoming)  # who may not ask does not learn that there is no such thing
+            raise
         request = Request(
             incoming.user, "get", kind, address.namespace, address.name, address.subresource, warnings=incoming.warnings
         )
@@ -121,6 +126,21 @@ class Calls:
             answer = await self.api.update(request, self._body(incoming))
         code = 201 if answer.created else 200
         return Reply(code, render.answer_bytes(answer, form, include), form.media)
+
+    def _require(self, incoming: Incoming) -> None:
+        """Authorise a request for a resource that is not served. Raises ForbiddenError."""
+        address, query = incoming.address, incoming.query
+        verbs = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+        verb = verbs.get(incoming.method, "get")
+        if not address.name:
+            watching = address.watching or options.flag(query.get("watch", "false"))
+            verb = {"get": "watch" if watching else "list", "delete": "deletecollection"}.get(verb, verb)
+        self.api.authorizers.require(
+            Attributes(
+                incoming.user, verb, address.group, address.resource, address.subresource, address.namespace,
+                address.name, version=address.version,
+            )  # fmt: skip
+        )
 
     @staticmethod
     def _verb(incoming: Incoming, kind: Kind) -> Verb:

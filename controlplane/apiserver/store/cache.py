@@ -355,6 +355,15 @@ class Cache:
             if watcher in state.watchers:
                 watcher.push(bookmark)
 
+    def listen(self, prefix: str, changed: Callable[[str], None]) -> None:
+        """Call `changed` with the key of each change below a registered prefix, as soon as reads show it.
+
+        It is called with the prefix itself now, and whenever everything was replaced. It must be quick: it is part of
+        taking over events. Raises LookupError for an unknown prefix.
+        """
+        self._registered(prefix).listeners.append(changed)
+        changed(prefix)
+
     # -- reading ------------------------------------------------------------------------------------------------
 
     def _registered(self, prefix: str) -> ResourceState:

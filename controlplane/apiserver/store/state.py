@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from controlplane.apiserver.store import metrics
@@ -47,6 +47,8 @@ class ResourceState:
         self._by_namespace: dict[str, set[Watcher]] = {}
         self._by_index: dict[tuple[int, str], set[Watcher]] = {}
         self._by_all: set[Watcher] = set()
+        self.listeners: list[Callable[[str], None]] = []
+        """Told the key of each change, and the prefix when everything was replaced."""
         self._received = metrics.CACHE_EVENTS.labels(resource.name)
         self._watching = metrics.WATCHERS.labels("WATCH", resource.name)
         metrics.OBJECTS.labels(resource.name).set_function(lambda: len(self.entries))
@@ -63,6 +65,8 @@ class ResourceState:
         if self._extractors:
             for entry in self.entries.values():
                 self.index(entry)
+        for listener in self.listeners:
+            listener(self.resource.prefix)
 
     def index(self, entry: Entry) -> None:
         """Fill `entry.index_values`, and let the indexes find it."""
@@ -127,6 +131,8 @@ class ResourceState:
         change.seen = now
         self.window.add(change)
         self._received.inc()
+        for listener in self.listeners:
+            listener(key)
         if self.watchers:
             self._dispatch(change)
 

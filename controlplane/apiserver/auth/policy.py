@@ -1,0 +1,135 @@
+"""Rules of roles as values: what one allows, and whether some allow all that others do.
+
+Semantics and names follow "Using RBAC Authorization" in Kubernetes' documentation: ``*`` stands for everything,
+``*/scale`` for one subresource of all resources, a URL may end in ``*``, and a rule with names never allows what has no
+name yet (create) or many (list).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wharfinger.api.types import rbac
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One PolicyRule."""
+
+    verbs: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    """Empty: all."""
+    urls: tuple[str, ...] = ()
+
+    def on_resource(self, verb: str, group: str, resource: str, subresource: str) -> bool:
+        """Whether the rule allows the verb on such a resource, if the name is right."""
+        if ALL not in self.verbs and verb not in self.verbs:
+            return False
+        if ALL not in self.groups and group not in self.groups:
+            return False
+        resources = self.resources
+        if ALL in resources:
+            return True
+        if not subresource:
+            return resource in resources
+        return f"{resource}/{subresource}" in resources or f"*/{subresource}" in resources
+
+    def on_path(self, verb: str, path: str) -> bool:
+        """Whether the rule allows the verb on a path that is no resource."""
+        if ALL not in self.verbs and verb not in self.verbs:
+            return False
+        return any(_url_covers(url, path) for url in self.urls)
+
+    def to_message(self) -> rbac.PolicyRule:
+        """Return it as it is stored."""
+        return rbac.PolicyRule(
+            verbs=self.verbs,
+            apiGroups=self.groups,
+            resources=self.resources,
+            resourceNames=self.names,
+            nonResourceURLs=self.urls,
+        )
+
+    def compact(self) -> str:
+        """Return it as messages name it: ``{APIGroups:["apps"], Resources:["deployments"], Verbs:["get"]}``."""
+        parts = (
+            ("APIGroups", self.groups), ("Resources", self.resources), ("ResourceNames", self.names),
+            ("NonResourceURLs", self.urls), ("Verbs", self.verbs),
+        )  # fmt: skip
+        shown = (
+            f"{name}:[{', '.join(f'{chr(34)}{item}{chr(34)}' for item in items)}]" for name, items in parts if items
+        )
+        return "{" + ", ".join(shown) + "}"
+
+
+EVERYTHING = (Rule((ALL,), (ALL,), (ALL,)), Rule((ALL,), urls=(ALL,)))
+
+
+def of_message(rule: rbac.PolicyRule) -> Rule:
+    """Read a stored rule."""
+    return Rule(
+        tuple(rule.verbs),
+        tuple(rule.apiGroups),
+        tuple(rule.resources),
+        tuple(rule.resourceNames),
+        tuple(rule.nonResourceURLs),
+    )
+
+
+def of_messages(rules: Iterable[rbac.PolicyRule]) -> tuple[Rule, ...]:
+    """Read stored rules."""
+    return tuple(of_message(rule) for rule in rules)
+
+
+def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+    """Return the parts of `wanted` that `owned` does not allow, each with one verb, group, resource and name."""
+    return [part for rule in wanted for part in _atoms(rule) if not any(_covers(own, part) for own in owned)]
+
+
+def _atoms(rule: Rule) -> Iterator[Rule]:
+    """Split a rule into parts that one rule alone must cover."""
+    for verb, url in itertools.product(rule.verbs, rule.urls):
+        yield Rule((verb,), urls=(url,))
+    for group, resource, verb in itertools.product(rule.groups, rule.resources, rule.verbs):
+        if not rule.names:
+            yield Rule((verb,), (group,), (resource,))
+        for name in rule.names:
+            yield Rule((verb,), (group,), (resource,), (name,))
+
+
+def _covers(own: Rule, part: Rule) -> bool:
+    if ALL not in own.verbs and part.verbs[0] not in own.verbs:
+        return False
+    if part.urls:
+        return any(_url_covers(url, part.urls[0]) for url in own.urls)
+    if ALL not in own.groups and part.groups[0] not in own.groups:
+        return False
+    if ALL not in own.resources and part.resources[0] not in own.resources:
+        _, _, subresource = part.resources[0].partition("/")
+        if not subresource or f"*/{subresource}" not in own.resources:
+            return False
+    return not own.names or bool(part.names and part.names[0] in own.names)
+
+
+def _url_covers(own: str, url: str) -> bool:
+    """Whether one URL of a rule covers another, or a path."""
+    return own in (ALL, url) or (own.endswith("*") and url.startswith(own.rstrip("*")))
+
+
+def compacted(rules: Iterable[Rule]) -> list[Rule]:
+    """Join rules that differ in their verbs alone, and drop what is said twice: for people to read."""
+    joined: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for rule in rules:
+        key = (rule.groups, rule.resources, rule.names, rule.urls)
+        verbs = joined.setdefault(key, [])
+        verbs += [verb for verb in rule.verbs if verb not in verbs]
+    return [Rule(tuple(verbs), *key) for key, verbs in joined.items()]
