@@ -201,7 +201,7 @@ _HIDDEN = {("", "Namespace"): frozenset({"name"})}
 
 @lru_cache(maxsize=512)
 def _getters(kind: Kind) -> dict[str, _Getter]:
-    own = _FIELDS.get((kind.group, kind.kind), {})
+    own = kind.getters or _FIELDS.get((kind.group, kind.kind), {})
     hidden = _HIDDEN.get((kind.group, kind.kind), frozenset())
     found = {path: getter for path, getter in own.items() if path not in hidden}
     found["metadata.name"] = _path("metadata.name")

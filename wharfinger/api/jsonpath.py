@@ -403,6 +403,11 @@ class Template:
         """Return the text that kubectl prints."""
         return "".join(" ".join(_show(item) for item in results) for results in self.find(value))
 
+    @staticmethod
+    def render_value(value: Any) -> str:
+        """Return the text of one result."""
+        return _show(value)
+
     def _run(self, nodes: Sequence[Node], value: Any) -> list[list[Any]]:
         found: list[list[Any]] = []
         for node in nodes:

@@ -16,7 +16,9 @@ from wharfinger.api import types
 from wharfinger.proto import options_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from wharfinger.api.tables.table import Table
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -55,6 +57,39 @@ class Kind:
     def singular(self) -> str:
         """The kind in lower case, as kubectl accepts and prints it."""
         return self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        """What a list of them calls itself."""
+        return f"{self.kind}List"
+
+    @property
+    def described(self) -> bool:
+        """Whether a descriptor of ``proto/`` describes the objects: only then they have a protobuf form.
+
+        False for the kinds that definitions of custom resources make; those travel and lie as JSON.
+        """
+        return True
+
+    @property
+    def partial(self) -> type[Message]:
+        """The class that reads an object's metadata alone out of its bytes."""
+        return types.meta.PartialObjectMetadata
+
+    @property
+    def getters(self) -> Mapping[str, Callable[[Any], str]] | None:
+        """What objects can be selected by beside name and namespace; None: what :mod:`wharfinger.api.fields` says."""
+        return None
+
+    @property
+    def table(self) -> Table | None:
+        """The columns of the kind; None: what :mod:`wharfinger.api.tables` says."""
+        return None
+
+    @property
+    def deprecation(self) -> str:
+        """What users of the version are told; empty when there is nothing to say."""
+        return ""
 
     @property
     def stored(self) -> bool:
@@ -141,6 +176,9 @@ def of(message: Message | type[Message]) -> Kind:
     cls = message if isinstance(message, type) else type(message)
     kind = _of.get(cls)
     if kind is None:
+        if cls.DESCRIPTOR is None:  # custom: the class knows
+            known: Kind = getattr(cls, "KIND")  # noqa: B009
+            return known
         options: Any = cls.DESCRIPTOR.GetOptions()
         if not options.HasExtension(options_pb2.kind):
             raise KeyError(f"{cls.DESCRIPTOR.full_name} is no kind")

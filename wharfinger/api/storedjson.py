@@ -88,6 +88,13 @@ def encode_custom(resource: dict[str, Any]) -> bytes:
     return go_json({**resource, "metadata": metadata}, sort_keys=True)
 
 
+def with_resource_version(raw: bytes, version: str) -> bytes:
+    """Return the JSON of a custom object with its ``metadata.resourceVersion`` set."""
+    document = orjson.loads(raw)
+    document["metadata"]["resourceVersion"] = version
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+
+
 def decode_json(value: bytes) -> dict[str, Any]:
     """Return the object of a value stored as JSON. Raises InternalError when it is none."""
     try:

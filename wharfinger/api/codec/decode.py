@@ -24,6 +24,7 @@ from wharfinger.api.codec import issues, schema, text
 from wharfinger.api.codec.compiling import Compiled
 from wharfinger.api.codec.issues import FieldIssue
 from wharfinger.api.codec.schema import FieldInfo, info_of
+from wharfinger.api.codec.selfcoded import SelfCoded
 from wharfinger.api.errors import BadRequestError
 
 if TYPE_CHECKING:
@@ -406,6 +407,10 @@ def from_value(value: Any, message_class: type[M], *, validation: Validation, du
     """Read an object from plain values; `duplicated` says that some may stem from duplicate fields."""
     if not isinstance(value, dict):
         raise BadRequestError(f"an object is wanted, not {_show(value)}")
+    if issubclass(message_class, SelfCoded):
+        own: Any = message_class.from_value(value, validation=validation, duplicated=duplicated)
+        decoded: Decoded[M] = own
+        return decoded
     descriptor = schema.descriptor_of(message_class)
     _check_type(value, descriptor)
     message = message_class()

@@ -21,6 +21,7 @@ from wharfinger.api import durations, quantity, times
 from wharfinger.api.codec import schema
 from wharfinger.api.codec.compiling import Compiled
 from wharfinger.api.codec.schema import FieldInfo, MessageInfo, info_of
+from wharfinger.api.codec.selfcoded import SelfCoded
 from wharfinger.api.errors import InternalError
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ _SPLICED = _Family(_raw_spliced)
 
 def _object(family: _Family, message: Message) -> Any:
     descriptor = schema.descriptor_of(message)
+    if isinstance(message, SelfCoded):
+        return message.to_value()
     body = family.of(descriptor)(message)
     info = info_of(descriptor)
     if info.kind:

@@ -37,6 +37,14 @@ class Type:
     """Of an object, or of the elements of a map or list that are objects."""
     keys: tuple[str, ...] = ()
 
+    def resolved(self, *found: Any) -> Type:
+        """Return what the values at hand are; only where no schema is do they decide."""
+        return self
+
+    def declares(self, name: str) -> bool:
+        """Whether a name below is a field of the schema, and not a key of a map."""
+        return self.kind == "object"
+
     def child(self, name: str) -> Type:
         """Return the type below a field name (``object``, ``map``). Raises StatusError for an unknown field."""
         if self.kind == "map":
@@ -57,7 +65,7 @@ class Type:
     def key_of(self, element: Any) -> str:
         """Return the path element of a list's element. Raises StatusError when a key is missing."""
         if self.kind == "set":
-            return f"v:{_dump(element)}"
+            return f"v:{dump(element)}"
         if not isinstance(element, dict):
             raise StatusError("an element of a list with keys must be an object")
         assert self.descriptor is not None
@@ -72,7 +80,7 @@ class Type:
                 continue
         if not found:
             raise StatusError(f"an element of a list must have one of its keys: {', '.join(self.keys)}")
-        return f"k:{_dump(dict(sorted(found.items())))}"
+        return f"k:{dump(dict(sorted(found.items())))}"
 
 
 SCALAR = Type("scalar")
@@ -92,7 +100,8 @@ _ATOMIC = frozenset({
 """Objects that belong to one manager as a whole: what the API definitions call ``structType=atomic``."""
 
 
-def _dump(value: Any) -> str:
+def dump(value: Any) -> str:
+    """Write a value as path elements hold it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -122,6 +131,7 @@ def field_type(info: FieldInfo) -> Type:
 
 def of_value(value: Any, at: Type, path: Path = ()) -> Iterator[Path]:
     """Yield the fields that a value sets. Raises StatusError for what the schema does not know or holds twice."""
+    at = at.resolved(value)
     if at.kind == "scalar":
         yield path
     elif at.kind in ("list", "set"):
@@ -137,7 +147,7 @@ def of_value(value: Any, at: Type, path: Path = ()) -> Iterator[Path]:
         for name, child in value.items():
             below = (*path, f"f:{name}")
             kind = at.child(name)
-            if child is None or child == {} or at.kind == "map":
+            if child is None or child == {} or not at.declares(name):
                 yield below
             if child is not None:
                 yield from of_value(child, kind, below)
@@ -175,6 +185,7 @@ def compare(old: Any, new: Any, at: Type) -> Difference:
 def _compare(old: Any, new: Any, at: Type, path: Path, found: Difference) -> None:
     if old is None and new is None:
         return
+    at = at.resolved(old, new)
     if path:
         if old is None:
             found.added.add(path)

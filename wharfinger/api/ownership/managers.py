@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wharfinger.api import codec, kinds, times
+from wharfinger.api.codec.selfcoded import SelfCoded
 from wharfinger.api.errors import BadRequestError, ConflictError, StatusError
 from wharfinger.api.ownership import fields, merging
 from wharfinger.api.ownership.fields import EMPTY, Fields, Path, Type
@@ -104,6 +105,9 @@ def is_tracked(metadata: meta.ObjectMeta) -> bool:
 
 
 def _type_of(message: Any) -> Type:
+    """Return what an object (or its class) is as far as ownership goes."""
+    if isinstance(message, SelfCoded) or (isinstance(message, type) and issubclass(message, SelfCoded)):
+        return message.field_type()
     return Type("object", message.DESCRIPTOR)
 
 
@@ -118,9 +122,11 @@ def _plain(message: Any) -> dict[str, Any]:
     return value
 
 
-def _own(found: Iterable[Path], subresource: str) -> Fields:
+def _own(found: Iterable[Path], subresource: str, kind: kinds.Kind) -> Fields:
     """Return the fields that a writer of a subresource can own."""
     kept = frozenset(found) - _NOBODYS
+    if not (subresource or "status" in kind.subresources):
+        return kept
     if subresource == "status":
         return frozenset(path for path in kept if path[0] in ("f:status", "f:metadata"))
     return frozenset(path for path in kept if path[0] != "f:status")
@@ -131,7 +137,7 @@ def created(obj: Any, manager: str, api_version: str) -> None:
     blank = _plain(type(obj)())
     found = fields.compare(blank, _plain(obj), _type_of(obj))
     managed = Managed()
-    _take(managed, Manager(manager, _UPDATE, api_version), _own(found.added | found.changed, ""))
+    _take(managed, Manager(manager, _UPDATE, api_version), _own(found.added | found.changed, "", kinds.of(obj)))
     managed.write(obj.metadata)
 
 
@@ -157,7 +163,7 @@ def updated(new: Any, old: Any, manager: str, api_version: str, subresource: str
     for other in list(managed.owned):
         lost = found.removed if other == mine else touched | found.removed
         managed.give_up(other, lost)
-    _take(managed, mine, _own(touched, subresource))
+    _take(managed, mine, _own(touched, subresource, kinds.of(new)))
     managed.write(new.metadata)
 
 
@@ -201,9 +207,9 @@ def apply(applied: Applied, old: Any, message_class: Any) -> Any:
     that does not fit the schema, BadRequestError for values of the wrong type.
     """
     kind = kinds.of(message_class)
-    at = Type("object", message_class.DESCRIPTOR)
+    at = _type_of(message_class)
     mine = Manager(applied.manager, _APPLY, kind.api_version, applied.subresource)
-    wanted = _own(fields.of_value(applied.config, at), applied.subresource)
+    wanted = _own(fields.of_value(applied.config, at), applied.subresource, kind)
     live: dict[str, Any] = codec.to_json(old) if old is not None else {}
     live.get("metadata", {}).pop("managedFields", None)
     managed = _tracked(old, kind.api_version)
@@ -237,7 +243,7 @@ def _tracked(old: Any, api_version: str) -> Managed:
         managed = Managed()
     if not managed.owned:
         found = fields.compare(_plain(type(old)()), _plain(old), _type_of(old))
-        _take(managed, Manager(BEFORE, _UPDATE, api_version), _own(found.added | found.changed, ""))
+        _take(managed, Manager(BEFORE, _UPDATE, api_version), _own(found.added | found.changed, "", kinds.of(old)))
     return managed
 
 

@@ -17,6 +17,7 @@ def merge(live: Any, config: Any, at: Type) -> Any:
 
     Raises StatusError for what the schema does not know or what stands twice in a list with keys.
     """
+    at = at.resolved(live, config)
     if config is None or live is None or at.kind == "scalar":
         return config
     if at.kind in ("list", "set"):
@@ -49,6 +50,7 @@ def remove(value: Any, paths: Collection[Path], at: Type) -> Any:
 
 def _remove(value: Any, tree: dict[str, Any], at: Type) -> Any:
     """Return what is left of a value; None when nothing is."""
+    at = at.resolved(value)
     if at.kind == "scalar" or value is None:
         return value
     if at.kind in ("list", "set"):

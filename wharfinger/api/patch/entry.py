@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from wharfinger.api.codec import schema, text
+from wharfinger.api import kinds
+from wharfinger.api.codec import text
 from wharfinger.api.codec.decode import Decoded, Validation, from_value
 from wharfinger.api.codec.encode import to_json
 from wharfinger.api.codec.issues import FieldIssue, plain, strict_error
@@ -91,6 +92,6 @@ def _decode(patched: Any, message_class: type[M], validation: Validation, found:
             raise strict_error(decoded.issues)
         return decoded
     except BadRequestError as error:
-        kind = schema.info_of(schema.descriptor_of(message_class)).kind or message_class.DESCRIPTOR.name
+        kind = kinds.of(message_class).kind
         cause = FieldError("patch", "FieldValueInvalid", f"Invalid value: the patched {kind}: {error}")
         raise InvalidError(f"the patch makes no valid {kind}: {error}", causes=[cause]) from error

@@ -101,6 +101,8 @@ def _load(target: str) -> Table:
 
 def table_for(kind: Kind) -> Table:
     """Return the table of a kind."""
+    if kind.table is not None:
+        return kind.table
     if (kind.version, kind.kind) == ("v1", "HorizontalPodAutoscaler"):
         return _load("others:OLD_SCALERS")
     target = _TABLES.get((kind.group, kind.kind))

@@ -23,6 +23,7 @@ from __future__ import annotations
 from google.protobuf.message import Message
 
 from wharfinger.api import kinds
+from wharfinger.api.codec.selfcoded import SelfCoded
 from wharfinger.api.errors import FieldError
 from wharfinger.api.validation import metadata, names, tables
 from wharfinger.api.validation.errors import Errors
@@ -44,6 +45,8 @@ _NO_RULES = Rules(create=lambda obj, errors: None, update=lambda obj, old, error
 def _rules(cls: type[Message]) -> Rules:
     found = _RULES.get(cls)
     if found is None:
+        if issubclass(cls, SelfCoded):
+            return cls.RULES
         found = _RULES[cls] = _FALLBACK[_NAMESPACED[cls]] if cls in _STORED else _NO_RULES
     return found
 

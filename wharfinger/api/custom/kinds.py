@@ -1,0 +1,194 @@
+"""The kinds that a definition makes: one a served version, with class, schema, columns and selectable fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wharfinger.api.custom import columns, rules
+from wharfinger.api.custom.objects import CustomObject
+from wharfinger.api.custom.paths import SimplePath
+from wharfinger.api.custom.schema import Schema, compile_schema
+from wharfinger.api.kinds import ALL_VERBS, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from google.protobuf.message import Message
+
+    from wharfinger.api.tables.table import Table
+    from wharfinger.api.types import apiextensions
+
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""In the order in which Kubernetes names them for custom kinds."""
+ENDING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
+"""What can still be done while the definition is being deleted."""
+
+
+@dataclass(frozen=True)
+class ScalePaths:
+    """Where the numbers of the scale subresource lie."""
+
+    replicas: SimplePath
+    status_replicas: SimplePath
+    selector: SimplePath | None
+
+
+@dataclass(frozen=True, eq=False)
+class CustomKind(Kind):
+    """A kind that a definition made."""
+
+    singular_name: str = ""
+    list_name: str = ""
+    storage_version: str = ""
+    """In which objects are stored; they are read in any."""
+    warning: str = ""
+    columns: Table | None = None
+    selectable: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
+    scale: ScalePaths | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """The schema as it was written; for OpenAPI."""
+
+    @property
+    def singular(self) -> str:
+        """As the definition says."""
+        return self.singular_name or self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        """As the definition says."""
+        return self.list_name or f"{self.kind}List"
+
+    @property
+    def described(self) -> bool:
+        """No: there is only JSON."""
+        return False
+
+    @property
+    def partial(self) -> type[Message]:
+        """The object's own class: JSON cannot be read in parts."""
+        return self.message
+
+    @property
+    def getters(self) -> Mapping[str, Callable[[Any], str]]:
+        """The selectable fields of the version."""
+        return self.selectable
+
+    @property
+    def table(self) -> Table | None:
+        """The columns of the version."""
+        return self.columns
+
+    @property
+    def deprecation(self) -> str:
+        """What users of a deprecated version are told."""
+        return self.warning
+
+    def __repr__(self) -> str:
+        return f"<CustomKind {self.api_version} {self.kind}>"
+
+
+def kind_of(
+    definition: apiextensions.CustomResourceDefinition,
+    version: apiextensions.CustomResourceDefinitionVersion,
+    *,
+    names: apiextensions.CustomResourceDefinitionNames,
+    ending: bool = False,
+) -> CustomKind:
+    """Make the kind of one version. `names` are those that were accepted; `ending`: the definition is being deleted."""
+    spec = definition.spec
+    subresources = []
+    if version.subresources.HasField("status"):
+        subresources.append("status")
+    if version.subresources.HasField("scale"):
+        subresources.append("scale")
+    schema = compile_schema(version.schema.openAPIV3Schema)
+    made = CustomKind(
+        group=spec.group,
+        version=version.name,
+        kind=names.kind,
+        resource=spec.names.plural,
+        namespaced=spec.scope == "Namespaced",
+        message=CustomObject,  # replaced below: class and kind know each other
+        list_message=None,
+        short_names=tuple(names.shortNames),
+        categories=tuple(names.categories),
+        verbs=ENDING_VERBS if ending else VERBS,
+        subresources=tuple(subresources),
+        etcd_prefix=f"/registry/{spec.group}/{spec.names.plural}",
+        singular_name=names.singular,
+        list_name=names.listKind,
+        storage_version=next((item.name for item in spec.versions if item.storage), version.name),
+        warning=_warning(definition, version),
+        columns=columns.table_of(version.additionalPrinterColumns),
+        selectable={item.jsonPath[1:]: _getter(item.jsonPath) for item in version.selectableFields},
+        scale=_scale(version.subresources.scale) if "scale" in subresources else None,
+        source=schema.source,
+    )
+    return _bind(made, schema)
+
+
+def bare_kind(
+    *, group: str, version: str, kind: str, resource: str, namespaced: bool,
+    short_names: Sequence[str] = (), categories: Sequence[str] = (), verbs: Sequence[str] = ALL_VERBS,
+    subresources: Sequence[str] = (),
+) -> CustomKind:  # fmt: skip
+    """Make a kind of what discovery tells: for clients, who know no schema."""
+    made = CustomKind(
+        group=group,
+        version=version,
+        kind=kind,
+        resource=resource,
+        namespaced=namespaced,
+        message=CustomObject,
+        list_message=None,
+        short_names=tuple(short_names),
+        categories=tuple(categories),
+        verbs=tuple(verbs),
+        subresources=tuple(subresources),
+        etcd_prefix=f"/registry/{group}/{resource}",
+    )
+    return _bind(made, None)
+
+
+def _bind(kind: CustomKind, schema: Schema | None) -> CustomKind:
+    """Give a kind its class, and the class its kind."""
+    cls = type(
+        kind.kind,
+        (CustomObject,),
+        {"__slots__": (), "KIND": kind, "SCHEMA": schema, "RULES": rules.rules_of(kind, schema)},
+    )
+    object.__setattr__(kind, "message", cls)  # the two are made together; nobody has seen the kind before
+    return kind
+
+
+def _warning(
+    definition: apiextensions.CustomResourceDefinition, version: apiextensions.CustomResourceDefinitionVersion
+) -> str:
+    if not version.deprecated:
+        return ""
+    spec = definition.spec
+    return version.deprecationWarning or f"{spec.group}/{version.name} {spec.names.kind} is deprecated"
+
+
+def _getter(path: str) -> Callable[[Any], str]:
+    simple = SimplePath.parse(path)
+
+    def read(obj: Any) -> str:
+        value = simple.get(obj.content)
+        if value is None or isinstance(value, (dict, list)):
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return str(value)
+
+    return read
+
+
+def _scale(scale: apiextensions.CustomResourceSubresourceScale) -> ScalePaths:
+    selector = scale.labelSelectorPath
+    return ScalePaths(
+        SimplePath.parse(scale.specReplicasPath),
+        SimplePath.parse(scale.statusReplicasPath),
+        SimplePath.parse(selector) if selector else None,
+    )
