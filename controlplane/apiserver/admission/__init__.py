@@ -37,7 +37,8 @@ def default_admission(
 ) -> Admission:
     """Return the steps of a server in Kubernetes' order.
 
-    `last` are steps that come after all others, such as those that need to know who may do what. `not_ready` and `unreachable` are how many seconds pods stay on such nodes when they do not say.
+    `last` are steps that come after all others, such as those that need to know who may do what.
+    `not_ready` and `unreachable` are how many seconds pods stay on such nodes when they do not say.
     """
     return Admission(
         [

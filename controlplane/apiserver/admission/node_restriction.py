@@ -1,8 +1,8 @@
 """NodeRestriction: an agent writes only what is its own, whatever the Node authoriser could tell from the address.
 
-The rules are those of Kubernetes' step of this name ("Admission Control", NodeRestriction): pods of the node alone, only
-mirror pods may be created; a Node's taints, owners and most labels of kubernetes.io are not the node's to change; tokens
-are for accounts of pods that are there; leases and CSINodes bear the node's name.
+The rules are those of Kubernetes' step of this name ("Admission Control", NodeRestriction): pods of the node alone,
+only mirror pods may be created; a Node's taints, owners and most labels of kubernetes.io are not the node's to change;
+tokens are for accounts of pods that are there; leases and CSINodes bear the node's name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from controlplane.apiserver.admission.base import Operation, Step
 from controlplane.apiserver.auth.nodegraph import MIRROR, references
+from controlplane.apiserver.strategies.base import all_same, same
 from wharfinger.api import errors
 from wharfinger.api.errors import ForbiddenError
 
@@ -87,9 +88,9 @@ class NodeRestriction(Step):
             return f'node "{node}" can only update pod status for pods with spec.nodeName set to itself'
         if dict(obj.metadata.labels) != dict(old.metadata.labels):
             return f'node "{node}" cannot update labels through pod status'
-        if list(obj.metadata.ownerReferences) != list(old.metadata.ownerReferences):
+        if not all_same(obj.metadata.ownerReferences, old.metadata.ownerReferences):
             return f'node "{node}" cannot update ownerReferences through pod status'
-        if list(obj.status.resourceClaimStatuses) != list(old.status.resourceClaimStatuses):
+        if not all_same(obj.status.resourceClaimStatuses, old.status.resourceClaimStatuses):
             return f'node "{node}" cannot update resource claim statuses'
         return ""
 
@@ -139,9 +140,9 @@ class NodeRestriction(Step):
         if obj is None:
             return f'node "{node}" is not allowed to delete nodes'
         if old is not None:
-            if list(obj.spec.taints) != list(old.spec.taints):
+            if not all_same(obj.spec.taints, old.spec.taints):
                 return f'node "{node}" is not allowed to modify taints'
-            if list(obj.metadata.ownerReferences) != list(old.metadata.ownerReferences):
+            if not all_same(obj.metadata.ownerReferences, old.metadata.ownerReferences):
                 return f'node "{node}" is not allowed to modify ownerReferences'
             changed = sorted(
                 label for label in _changed(obj.metadata.labels, old.metadata.labels) if not _may_set(label)
@@ -164,7 +165,7 @@ class NodeRestriction(Step):
             del copy.status.conditions[:]
             for field in ("modifyVolumeStatus", "currentVolumeAttributesClassName"):
                 copy.status.ClearField(field)
-        if mine != theirs:
+        if not same(mine, theirs):
             return f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
         return ""
 

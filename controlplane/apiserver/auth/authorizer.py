@@ -1,8 +1,8 @@
 """The one hook for authorisation: authorisers are asked in turn, and the first who knows decides.
 
 An authoriser allows, denies, or has no opinion. Nobody's opinion means no. A verdict carries its reason: of a yes it
-shows in access reviews, of a no in the 403 that the client sees. Members of ``system:masters`` may do everything, before
-anybody is asked, so that no broken role can lock out whoever is to repair it.
+shows in access reviews, of a no in the 403 that the client sees. Members of ``system:masters`` may do everything,
+before anybody is asked, so that no broken role can lock out whoever is to repair it.
 """
 
 from __future__ import annotations

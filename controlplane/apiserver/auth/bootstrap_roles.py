@@ -139,7 +139,7 @@ def refers_elsewhere(wanted: BindingObject, found: BindingObject) -> bool:
     """Whether a stored binding is to another role than it should be, which only making it anew can change."""
     if found.metadata.annotations.get(AUTOUPDATE) == "false":
         return False
-    return bool(wanted.roleRef != found.roleRef)
+    return (wanted.roleRef.kind, wanted.roleRef.name) != (found.roleRef.kind, found.roleRef.name)
 
 
 def _add_missing(own: Any, wanted: Mapping[str, str]) -> None:

@@ -1,9 +1,9 @@
 """Nobody gives away more than they have.
 
-Whoever writes a role must have all that it grants, or the verb ``escalate`` on it; whoever writes a binding must have all
-that the role grants, or the verb ``bind`` on the role ("Privilege escalation prevention" in Kubernetes' documentation).
-In Kubernetes this is part of the storage of these kinds; here it runs where admission does, at the same place in the
-order: before validation.
+Whoever writes a role must have all that it grants, or the verb ``escalate`` on it; whoever writes a binding must have
+all that the role grants, or the verb ``bind`` on the role ("Privilege escalation prevention" in Kubernetes'
+documentation). In Kubernetes this is part of the storage of these kinds; here it runs where admission does, at the same
+place in the order: before validation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.auth.authorizer import MASTERS
 from controlplane.apiserver.auth.policy import EVERYTHING, compacted, of_messages, uncovered
 from controlplane.apiserver.auth.rolebook import RoleMissingError
+from controlplane.apiserver.strategies.base import all_same, same
 from wharfinger.api.errors import ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class Escalation(Step):
     def _role(self, request: Request, obj: Any, old: Any) -> None:
         aggregates = request.kind.resource == "clusterroles" and obj.HasField("aggregationRule")
         if old is not None:
-            same = list(obj.rules) == list(old.rules)
-            if same and not (aggregates and obj.aggregationRule != old.aggregationRule):
+            grows = aggregates and not same(obj.aggregationRule, old.aggregationRule)
+            if all_same(obj.rules, old.rules) and not grows:
                 return
         asked = Attributes(
             request.user, "escalate", GROUP, request.kind.resource, "", request.namespace, obj.metadata.name
@@ -70,7 +71,7 @@ class Escalation(Step):
         self._check(request, obj, of_messages(obj.rules))
 
     def _binding(self, request: Request, obj: Any, old: Any) -> None:
-        if old is not None and obj.roleRef == old.roleRef and list(obj.subjects) == list(old.subjects):
+        if old is not None and same(obj.roleRef, old.roleRef) and all_same(obj.subjects, old.subjects):
             return
         reference = obj.roleRef
         resource = "clusterroles" if reference.kind == "ClusterRole" else "roles"
@@ -95,8 +96,8 @@ class Escalation(Step):
             raise _forbidden(
                 request,
                 obj,
-                f'user "{user.name}" (groups={list(user.groups)}) is attempting to grant RBAC permissions not currently '
-                f"held:\n{shown}",
+                f'user "{user.name}" (groups={list(user.groups)}) is attempting to grant RBAC permissions '
+                f"not currently held:\n{shown}",
             )
 
 

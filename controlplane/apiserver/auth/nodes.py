@@ -1,9 +1,9 @@
 """Mode Node: what a node's agent may do, beyond what a role could say.
 
 A role can give rights on all secrets or on named ones; a node needs those that its pods name, which changes with every
-pod. So this authoriser decides for users ``system:node:<name>`` in the group ``system:nodes``: on some resources by what
-is reachable from the node, on the others by the rules of the role ``system:node``, which is bound to nobody. What a node
-writes is looked at once more by the admission step NodeRestriction, which sees the object.
+pod. So this authoriser decides for users ``system:node:<name>`` in the group ``system:nodes``: on some resources by
+what is reachable from the node, on the others by the rules of the role ``system:node``, which is bound to nobody. What
+a node writes is looked at once more by the admission step NodeRestriction, which sees the object.
 
 Lists and watches of pods and nodes must carry the field selector that confines them, as in Kubernetes since 1.34.
 """

@@ -7,11 +7,14 @@ own ``status`` through the subresource, and the server alone counts ``metadata.g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+from wharfinger.api import labels
 from wharfinger.api.codec import canonical_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from controlplane.apiserver.request import Request
     from wharfinger.api.kinds import Kind
     from wharfinger.api.types import meta
@@ -22,6 +25,19 @@ GarbagePolicy = Literal["Background", "Orphan", "Unsupported"]
 def same(one: Any, other: Any) -> bool:
     """Whether two messages mean the same: fields that are unset and fields that are zero count as equal."""
     return bool(one == other) or canonical_bytes(one) == canonical_bytes(other)
+
+
+def all_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether two lists of messages mean the same, in the same order."""
+    return len(some) == len(others) and all(map(same, some, others))
+
+
+class ScaleView(NamedTuple):
+    """What the scale subresource shows of an object."""
+
+    replicas: int
+    status_replicas: int
+    selector: str
 
 
 class Strategy:
@@ -89,6 +105,20 @@ class Strategy:
     def check_graceful_delete(self, obj: Any, options: meta.DeleteOptions) -> bool:
         """For graceful kinds: settle ``options.gracePeriodSeconds``; False deletes at once without a mark."""
         return False
+
+    def begin_delete(self, obj: Any) -> bool:
+        """For kinds with an end of their own: mark an object as deleted; False leaves it to the usual way."""
+        return False
+
+    def read_scale(self, obj: Any) -> ScaleView:
+        """Return what the scale subresource shows of an object."""
+        selector = obj.spec.selector
+        chosen = labels.from_label_selector(selector) if hasattr(selector, "matchLabels") else labels.from_map(selector)
+        return ScaleView(obj.spec.replicas, obj.status.replicas, str(chosen))
+
+    def write_scale(self, obj: Any, replicas: int) -> None:
+        """Put a new number of replicas into an object."""
+        obj.spec.replicas = replicas
 
     def finished(self, obj: Any) -> bool:
         """Whether an object that is marked as deleted may go; False while something else holds it."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from controlplane.apiserver.auth import certificates
-from controlplane.apiserver.auth.authorizer import Authorizers, Masters
+from controlplane.apiserver.auth.authorizer import Authorizers
+from controlplane.apiserver.auth.nodegraph import references
 from controlplane.apiserver.auth.nodes import Nodes
-from controlplane.apiserver.auth.rules import Daemons
 from controlplane.apiserver.auth.tokens import TokenFile
 from controlplane.apiserver.request import Request, User, Verb
 from wharfinger import pki
@@ -50,26 +49,29 @@ def test_broken_token_files_name_the_line(tmp_path: Path, text: str) -> None:
         TokenFile.load(file)
 
 
-class _Pods:
-    def node_of(self, namespace: str, name: str) -> str | None:
+def _pod() -> core.Pod:
+    pod = core.Pod()
+    pod.metadata.name, pod.metadata.namespace = "mine", "default"
+    pod.spec.serviceAccountName = "robot"
+    pod.spec.volumes.add(name="v").volumeSource.secret.secretName = "in-volume"
+    pod.spec.volumes.add(name="scratch").volumeSource.ephemeral.SetInParent()
+    pod.spec.imagePullSecrets.add(name="for-pulling")
+    container = pod.spec.containers.add(name="c")
+    container.env.add(name="E").valueFrom.secretKeyRef.localObjectReference.name = "in-env"
+    container.envFrom.add().configMapRef.localObjectReference.name = "settings"
+    return pod
+
+
+class _Graph:
+    def pod_node(self, namespace: str, name: str) -> str | None:
         return {"mine": "n1", "theirs": "n2"}.get(name)
 
-    def pods_on(self, node: str) -> Iterable[core.Pod]:
-        if node != "n1":
-            return []
-        pod = core.Pod()
-        pod.metadata.name, pod.metadata.namespace = "mine", "default"
-        pod.spec.serviceAccountName = "robot"
-        pod.spec.volumes.add(name="v").volumeSource.secret.secretName = "in-volume"
-        pod.spec.imagePullSecrets.add(name="for-pulling")
-        container = pod.spec.containers.add(name="c")
-        container.env.add(name="E").valueFrom.secretKeyRef.localObjectReference.name = "in-env"
-        container.envFrom.add().configMapRef.localObjectReference.name = "settings"
-        return [pod]
+    def reaches(self, node: str, resource: str, namespace: str, name: str) -> bool:
+        return (node, namespace) == ("n1", "default") and (resource, name) in references(_pod())
 
 
 _NODE = User("system:node:n1", ("system:nodes",))
-_ALL = Authorizers([Masters(), Daemons(), Nodes(_Pods())])
+_ALL = Authorizers([Nodes(_Graph())])
 
 
 def _may(user: User, verb: Verb, resource: str, name: str = "", *, selector: str = "", namespace: str = "") -> bool:
@@ -101,9 +103,10 @@ def _may(user: User, verb: Verb, resource: str, name: str = "", *, selector: str
         ("get", "pods", "mine", "", True),
         ("get", "pods", "theirs", "", False),
         ("patch", "pods/status", "mine", "", True),
-        ("patch", "pods/status", "theirs", "", False),
         ("patch", "pods", "mine", "", False),
-        ("create", "pods", "", "", False),
+        ("list", "pods", "", "metadata.name=mine", True),
+        ("watch", "pods", "", "metadata.name=theirs", False),
+        ("create", "pods", "", "", True),  # mirror pods: NodeRestriction sees what it is
         ("create", "pods/binding", "mine", "", False),
         ("deletecollection", "pods", "", "spec.nodeName=n1", False),
         ("get", "secrets", "in-volume", "", True),
@@ -114,6 +117,14 @@ def _may(user: User, verb: Verb, resource: str, name: str = "", *, selector: str
         ("list", "secrets", "", "", False),
         ("update", "secrets", "in-env", "", False),
         ("get", "configmaps", "settings", "", True),
+        ("get", "persistentvolumeclaims", "mine-scratch", "", True),
+        ("get", "persistentvolumeclaims", "else", "", False),
+        ("update", "persistentvolumeclaims/status", "mine-scratch", "", True),
+        ("get", "csinodes", "n1", "", True),
+        ("get", "csinodes", "n2", "", False),
+        ("list", "resourceslices", "", "spec.nodeName=n1", True),
+        ("list", "resourceslices", "", "", False),
+        ("list", "services", "", "", True),
         ("create", "serviceaccounts/token", "robot", "", True),
         ("create", "serviceaccounts/token", "admin", "", False),
         ("create", "events", "", "", True),
@@ -136,12 +147,12 @@ def test_a_name_alone_makes_no_agent() -> None:
     assert not _may(User("system:node:n1"), "get", "nodes", "n1")
 
 
-def test_daemons_and_strangers() -> None:
-    scheduler, manager = User("system:kube-scheduler"), User("system:kube-controller-manager")
-    assert _may(scheduler, "create", "pods/binding", "web")
-    assert not _may(scheduler, "create", "pods")
-    assert not _may(scheduler, "get", "secrets", "x")
-    assert _may(manager, "create", "pods")
-    assert not _may(manager, "create", "clusterrolebindings")
+def test_masters_and_strangers() -> None:
     assert not _may(User("alice", ("devs",)), "get", "pods", "web")
     assert _may(User("root", ("system:masters",)), "delete", "nodes", "n1")
+
+
+def test_a_mirror_pod_gives_its_node_nothing() -> None:
+    pod = _pod()
+    pod.metadata.annotations["kubernetes.io/config.mirror"] = "x"
+    assert not references(pod)
