@@ -95,12 +95,14 @@ class AgentCall:
 
     def __init__(self, call: Any, target: Target) -> None:
         self._call = call
+        self._writing = asyncio.Lock()
         self.target = target
 
     async def write(self, message: bytes) -> bool:
         """Send a message, once the agent has room. False: the call has ended, and :meth:`read` tells how."""
         try:
-            await self._call.write(message)
+            async with self._writing:  # gRPC takes one message at a time
+                await self._call.write(message)
         except (asyncio.InvalidStateError, grpc.aio.AioRpcError, grpc.aio.UsageError):
             return False
         return True

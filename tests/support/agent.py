@@ -7,7 +7,7 @@
 
 Programs: ``cat`` (stdin to stdout until stdin is closed), ``exit N``, ``say OUT ERR``, ``sizes N`` (prints N sizes),
 ``flood`` (writes without end), ``deaf`` (reads nothing), ``hang``, ``crash`` (the stream breaks), ``refuse``.
-Ports are those of this host.
+Everything else is run as a process of this host. Ports are those of this host.
 """
 
 from __future__ import annotations
@@ -102,7 +102,11 @@ class FakeAgent(streams_v1_pb2_grpc.StreamsServicer):
             if program == "refuse":
                 await abort(context, errors.NotFoundError('container not found ("c")'), "Exec")
             await context.write(native.StreamOutput(opened=True))
-            await getattr(self, f"_{program}")(context, arguments)
+            built = getattr(self, f"_{program}", None)
+            if built is not None:
+                await built(context, arguments)
+            else:
+                await self._process(context, first.open)
         finally:
             self.running -= 1
 
@@ -155,6 +159,39 @@ class FakeAgent(streams_v1_pb2_grpc.StreamsServicer):
     async def _crash(self, context: Any, _: list[str]) -> None:
         await context.write(native.StreamOutput(stdout=b"so far"))
         await abort(context, errors.InternalError("the runtime went away"), "Exec")
+
+    async def _process(self, context: Any, wanted: native.StreamOpen) -> None:
+        pipe = asyncio.subprocess.PIPE
+        try:
+            process = await asyncio.create_subprocess_exec(*wanted.command, stdin=pipe, stdout=pipe, stderr=pipe)
+        except OSError as error:
+            await self._status(context, {"status": "Failure", "message": f"{wanted.command[0]}: {error.strerror}"})
+            return
+        lock = asyncio.Lock()
+
+        async def output(reader: Any, name: str) -> None:
+            while data := await reader.read(32 << 10):
+                async with lock:
+                    await context.write(native.StreamOutput(**{name: data}))
+
+        feeding = asyncio.create_task(self._feed(context, process.stdin))
+        try:
+            await asyncio.gather(output(process.stdout, "stdout"), output(process.stderr, "stderr"))
+            await self._status(context, exit_status(await process.wait()))
+        finally:
+            feeding.cancel()
+            if process.returncode is None:
+                process.kill()
+
+    @staticmethod
+    async def _feed(context: Any, stdin: Any) -> None:
+        while (message := await context.read()) is not EOF:
+            match message.WhichOneof("input"):
+                case "stdin":
+                    stdin.write(message.stdin)
+                    await stdin.drain()
+                case "close_stdin":
+                    stdin.close()
 
     async def PortForward(self, _: Any, context: Any) -> None:  # noqa: N802
         self.running += 1

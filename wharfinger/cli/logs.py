@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wharfinger.api.types import core
+from wharfinger.cli import podtargets
 from wharfinger.cli.complete import names_of
 from wharfinger.cli.durations import parse_duration
 from wharfinger.cli.failures import CommandError, SilentExit, complain, status_line
 from wharfinger.cli.reporting import needs
 from wharfinger.cli.session import Session, command
-from wharfinger.cli.targets import find_kind
 
 if TYPE_CHECKING:
     from wharfinger.client import Client
-
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 @dataclass(frozen=True)
@@ -104,65 +102,23 @@ async def _pods(session: Session, client: Client, options: dict[str, Any]) -> li
             complain(f"No resources found in {namespace} namespace.")
             raise SilentExit(0)
         return listed.items
-    resource, slash, name = options["target"].partition("/")
-    if not slash:
-        return [await pods.get(resource, namespace=namespace)]
-    kind = find_kind(resource)
+    name = options["target"].rpartition("/")[2]
+    kind, owner = await podtargets.owner_of(client, namespace, options["target"])
     if kind.kind == "Pod":
-        return [await pods.get(name, namespace=namespace)]
-    owner: Any = await client.resource(kind.message).get(name, namespace=namespace)
-    selector = _selector_of(owner)
-    needs(bool(selector), f"cannot get the logs from {kind.group_resource}: it does not select pods")
-    found = (await pods.list(namespace=namespace, label_selector=selector)).items
+        return [owner]
+    found = await podtargets.pods_of(client, namespace, owner, kind, verb="get the logs from")
     if not found:
         raise CommandError(f"{kind.singular}/{name} has no pods")
-    found.sort(
-        key=lambda pod: (not pod.spec.nodeName, pod.status.phase != "Running", pod.metadata.creationTimestamp.seconds)
-    )
     if len(found) > 1:
         complain(f"Found {len(found)} pods, using pod/{found[0].metadata.name}")
     return found[:1]
 
 
-def _selector_of(owner: Any) -> str:
-    """Write an owner's pod selector as text; empty when it has none."""
-    from wharfinger.api.tables import text
-
-    selector = getattr(getattr(owner, "spec", None), "selector", None)
-    if selector is None:
-        return ""
-    written = text.selector(selector) if hasattr(selector, "matchLabels") else text.labels(selector)
-    return "" if written == text.NONE else written
-
-
 def _sources(pod: core.Pod, options: dict[str, Any]) -> list[Source]:
     namespace, name, uid = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
-    every = [
-        *(one.name for one in pod.spec.initContainers),
-        *(one.name for one in pod.spec.containers),
-        *(one.ephemeralContainerCommon.name for one in pod.spec.ephemeralContainers),
-    ]
     if options["all_containers"]:
-        return [Source(namespace, name, uid, container) for container in every]
-    wanted = options["container"]
-    if wanted:
-        needs(wanted in every, f"container {wanted} is not valid for pod {name}, choose one of: [{' '.join(every)}]")
-        return [Source(namespace, name, uid, wanted)]
-    annotated = pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
-    if annotated in every:
-        return [Source(namespace, name, uid, annotated)]
-    first = pod.spec.containers[0].name if pod.spec.containers else ""
-    if len(pod.spec.containers) > 1 or len(every) > 1:
-        complain(f'Defaulted container "{first}" out of: {", ".join(_described(pod))}')
-    return [Source(namespace, name, uid, first)]
-
-
-def _described(pod: core.Pod) -> list[str]:
-    return [
-        *(one.name for one in pod.spec.containers),
-        *(f"{one.name} (init)" for one in pod.spec.initContainers),
-        *(f"{one.ephemeralContainerCommon.name} (ephem)" for one in pod.spec.ephemeralContainers),
-    ]
+        return [Source(namespace, name, uid, container) for container in podtargets.names(pod)]
+    return [Source(namespace, name, uid, podtargets.container_of(pod, options["container"]))]
 
 
 async def _print_all(client: Client, sources: Sequence[Source], options: dict[str, Any], *, prefix: bool) -> None:

@@ -1,7 +1,7 @@
 """Streams to pods: commands that run in containers, and connections to ports.
 
 A stream is open once the node's runtime has accepted it; until then what went wrong is raised by the call that opens.
-Reading and writing are for one task each. A write waits until the other side has room.
+Reading is for one task. A write waits until the other side has room.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class _Stream:
         self._transport = transport
         self._endpoint = transport.endpoint()
         self._call: Any = getattr(self._endpoint.streams, method)(metadata=transport.metadata)
+        self._writing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -45,7 +46,8 @@ class _Stream:
     async def _write(self, message: Any) -> bool:
         """Send; False when the stream has ended, which reading tells more about."""
         try:
-            await self._call.write(message)
+            async with self._writing:  # gRPC takes one message at a time
+                await self._call.write(message)
         except (asyncio.InvalidStateError, grpc.aio.AioRpcError, grpc.aio.UsageError):
             return False
         return True
