@@ -37,6 +37,8 @@ class Config:
     event_ttl: int = 3600
     group_commit_max: int = 100
     max_request_bytes: int = 3 << 19
+    request_timeout: float = 60.0
+    """Seconds that a client has to send a body or to take an answer over HTTP."""
     not_ready_toleration_seconds: int = 300
     unreachable_toleration_seconds: int = 300
     shutdown_grace: float = 5.0

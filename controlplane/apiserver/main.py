@@ -57,6 +57,12 @@ def _port_range(text: str) -> tuple[int, int]:
     "--group-commit-max", default=100, type=click.IntRange(1, 120), help="Writes a transaction; 1: no groups."
 )
 @click.option("--max-request-bytes", default=3 << 19, type=click.IntRange(min=1024), help="The largest object taken.")
+@click.option(
+    "--request-timeout",
+    default=60.0,
+    type=click.FloatRange(min=0.1),
+    help="Seconds that a client has to send a body or to take an answer over HTTP.",
+)
 @click.option("--default-not-ready-toleration-seconds", default=300, help="How long pods stay on a node not ready.")
 @click.option("--default-unreachable-toleration-seconds", default=300, help="How long on one out of reach.")
 @click.option("--shutdown-grace", default=5.0, help="Seconds that calls under way have when the server stops.")
@@ -124,6 +130,7 @@ def _config(flags: dict[str, Any]) -> Config:
         event_ttl=flags["event_ttl"],
         group_commit_max=flags["group_commit_max"],
         max_request_bytes=flags["max_request_bytes"],
+        request_timeout=flags["request_timeout"],
         not_ready_toleration_seconds=flags["default_not_ready_toleration_seconds"],
         unreachable_toleration_seconds=flags["default_unreachable_toleration_seconds"],
         shutdown_grace=flags["shutdown_grace"],

@@ -94,6 +94,7 @@ class Server:
             checks=checks,
             tls=self._tls,
             request_bytes=config.max_request_bytes,
+            request_seconds=config.request_timeout,
         )
         self.grpc_port = self.grpc_token_port = self.secure_port = 0
         self._serving = False
@@ -119,6 +120,9 @@ class Server:
             self.secure_port = self._http.port
         await self.store.start()
         await self.cache.start()
+        self.api.custom.update()
+        self._tasks.append(spawn(self.api.custom.run(), name="custom kinds"))
+        self._tasks.append(spawn(self.api.tender.run(), name="tending definitions"))
         await self._bootstrap()
         compactor = Compactor(self.store, identity=f"{socket.gethostname()}-{os.getpid()}")
         self._tasks.append(spawn(compactor.run(), name="compactor"))

@@ -66,4 +66,4 @@ class TokenFile:
 
 
 def _digest(token: str) -> bytes:
-    return sha256(token.encode()).digest()
+    return sha256(token.encode(errors="surrogateescape")).digest()  # headers may hold bytes that are no text

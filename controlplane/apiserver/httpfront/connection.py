@@ -1,16 +1,19 @@
-"""Connections whose requests cannot be read: the answer is a Status as everywhere, and one line of log.
+"""Connections: how long a client may take, and what it is told when its request cannot be read.
 
 aiohttp's parser refuses what is malformed (methods that are no words, headers that are too long or ambiguous, bad
-chunks) before a request exists; only here can the answer be ours.
+chunks) before a request exists; only here can the answer be a Status, as everywhere. Whoever opens a connection has
+:data:`HEADER_SECONDS` for the head of a request, also one that sends a byte now and then; bodies and answers have
+limits of their own (:mod:`.server`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMethod
+from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
 
 from controlplane.apiserver.httpfront import render
 from controlplane.apiserver.request import JSON
@@ -21,22 +24,91 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HEADER_SECONDS = 32.0
+"""For the head of a request, from the connection's start or the head's first byte; the same as in kube-apiserver."""
+LINE_BYTES = 256 << 10
+"""Of a request line: the command of an exec stands in it, and so do selectors of many names."""
+FIELD_BYTES = 32 << 10
+"""Of one header."""
+_HEADERS_TOO_LARGE = 431
+_TEXT = 300
+"""Characters of a parser's complaint that a client gets to see."""
+
 
 class Connection(web.RequestHandler):
     """One connection of a client."""
 
-    __slots__ = ()
+    __slots__ = ("_busy", "_patience", "_timer")
+
+    def __init__(self, manager: web.Server, *, header_seconds: float, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._patience = header_seconds
+        self._busy = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Stop waiting."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; between requests they begin a head, which must end in time."""
+        super().data_received(data)
+        if not self._busy and self._timer is None:
+            self._wait()
+
+    def begin(self) -> None:
+        """Note that a request is there and is worked on."""
+        self._busy = True
+        self._stop_waiting()
+
+    def end(self) -> None:
+        """Note that it is answered."""
+        self._busy = False
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._patience, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        log.info("a client that sends no whole request is cut off", extra={"peer": str(self.peername)})
+        self.force_close()
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Log what aiohttp did not expect; a body that breaks off or is malformed is nothing of that kind."""
+        error = kw.get("exc_info")
+        if isinstance(error, web.RequestPayloadError | HttpProcessingError | ConnectionError):
+            log.info("the rest of a body cannot be read", extra={"peer": str(self.peername), "error": repr(error)})
+        else:
+            super().log_exception(*args, **kw)
 
     def handle_error(
         self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Answer a request that could not be read, and close the connection."""
+        self._stop_waiting()
         log.info("a request cannot be read", extra={"peer": str(request.remote), "error": repr(exc)[:200]})
         error: errors.StatusError
         if isinstance(exc, BadHttpMethod):
             error = errors.MethodNotAllowedError("the server does not know this method", details={})
+        elif isinstance(exc, LineTooLong):
+            error = errors.BadRequestError(
+                f"the request line or a header is too long: at most {LINE_BYTES} and {FIELD_BYTES} bytes are taken"
+            )
+            error.status_code = _HEADERS_TOO_LARGE
         elif status < 500:
-            error = errors.BadRequestError(f"the request is not well-formed HTTP: {message or exc}"[:500])
+            text = (message or str(exc)).splitlines()[0][:_TEXT]
+            error = errors.BadRequestError(f"the request is not well-formed HTTP: {text}")
             error.status_code = status
         else:
             error = errors.InternalError("an error on the server has prevented the request from succeeding")
@@ -49,6 +121,16 @@ class Connection(web.RequestHandler):
 class Server(web.Server):
     """Makes such connections."""
 
+    def __init__(self, handler: Any, *, header_seconds: float = HEADER_SECONDS, **options: Any) -> None:
+        super().__init__(
+            handler,
+            max_line_size=LINE_BYTES,
+            max_field_size=FIELD_BYTES,
+            auto_decompress=False,  # a body says its own size; what unfolds to gigabytes is refused by its header
+            **options,
+        )
+        self._header_seconds = header_seconds
+
     def __call__(self) -> web.RequestHandler:
         """Return the handler of a new connection."""
-        return Connection(self, loop=self._loop, **self._kwargs)
+        return Connection(self, loop=self._loop, header_seconds=self._header_seconds, **self._kwargs)

@@ -80,8 +80,11 @@ def _media(clause: Clause) -> str:
 
 
 @lru_cache(maxsize=512)
-def negotiate(accept: str) -> Form:
-    """Return the form that an Accept header asks for. Raises NotAcceptableError."""
+def negotiate(accept: str, *, described: bool = True) -> Form:
+    """Return the form that an Accept header asks for. Raises NotAcceptableError.
+
+    What is not `described` (custom objects) has no protobuf form, except of its metadata alone.
+    """
     if not accept.strip():
         return Form()
     known = False
@@ -92,6 +95,8 @@ def negotiate(accept: str) -> Form:
         known = True
         shape, version, group = clause.get("as"), clause.get("v"), clause.get("g")
         if not shape:
+            if media == PROTOBUF and not described:
+                continue
             return Form(media)
         if shape in _SHAPES and group == META_GROUP and version in _VERSIONS and (shape != TABLE or media != PROTOBUF):
             return Form(media, shape, version)
@@ -112,5 +117,5 @@ def for_errors(accept: str) -> str:
 
 
 def content_type(header: str) -> str:
-    """Return the media type of a body without its parameters; JSON when nothing is said."""
-    return header.partition(";")[0].strip().lower() or JSON
+    """Return the media type of a body without its parameters; JSON when there is no header."""
+    return header.partition(";")[0].strip().lower() if header else JSON

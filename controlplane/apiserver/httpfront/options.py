@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 _MANAGER_LENGTH = 128
+_SHOWN = 64
+"""Characters of a wrong value that an error repeats."""
 _TEXTS = ("labelSelector", "fieldSelector", "resourceVersion", "resourceVersionMatch", "continue")
 _FLAGS = ("allowWatchBookmarks", "sendInitialEvents")
 _NUMBERS = ("limit", "timeoutSeconds")
@@ -32,8 +34,10 @@ def number(name: str, value: str) -> int:
         read = int(value)
     except ValueError:
         read = None
-    if read is None or not value.strip("+-").isdigit() or not -(2**63) <= read < 2**63:
-        raise BadRequestError(f"{name}: {value!r} is no whole number of 64 bits")
+    plain = value.isascii() and value.strip("+-").isdigit()
+    if read is None or not plain or not -(2**63) <= read < 2**63:
+        shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}..."
+        raise BadRequestError(f"{name}: {shown!r} is no whole number of 64 bits")
     return read
 
 

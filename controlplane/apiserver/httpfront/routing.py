@@ -32,6 +32,20 @@ class Address:
     watching: bool = False
 
 
+def path_of(target: str) -> str:
+    """Return the path of a request's target, which proxies write with scheme and host before it (RFC 9112, 3.2).
+
+    Raises BadRequestError for targets that hold none: ``*`` and the ``host:port`` of CONNECT.
+    """
+    path = target.partition("?")[0]
+    if not path.startswith("/"):
+        scheme, separator, rest = path.partition("://")
+        if not separator or scheme.lower() not in ("http", "https"):
+            raise BadRequestError("the request's target must be a path")
+        path = "/" + rest.partition("/")[2]
+    return path
+
+
 def segments(raw_path: str) -> list[str]:
     """Split a path as it was sent and undo its escapes.
 

@@ -25,7 +25,7 @@ from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.auth.impersonation import PREFIX, impersonated
 from controlplane.apiserver.httpfront import calls, health, logs, media, render, routing, streaming, streams, websocket
 from controlplane.apiserver.httpfront.calls import Incoming, Reply, Stream, method_not_allowed, status_reply
-from controlplane.apiserver.httpfront.connection import Server
+from controlplane.apiserver.httpfront.connection import HEADER_SECONDS, Connection, Server
 from controlplane.apiserver.httpfront.discovery import Discovery
 from controlplane.apiserver.httpfront.documents import Documents
 from controlplane.apiserver.request import JSON, PROTOBUF, User
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
-BODY_SECONDS = 60.0
-"""How long a body may take to arrive."""
+REQUEST_SECONDS = 60.0
+"""How long a body may take to arrive, and the client to take its answer (``--request-timeout``)."""
 GZIP_FROM = 128 << 10
 """Bytes of an answer from which on it is compressed, as in Kubernetes."""
 _KEEP_ALIVE = 180.0
@@ -70,6 +70,7 @@ class HttpFront:
         checks: Sequence[Check],
         tls: TLSFiles,
         request_bytes: int,
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         self._api = api
         self._relays = relays
@@ -77,6 +78,7 @@ class HttpFront:
         self._checks = tuple(checks)
         self._tls = tls
         self._limit = request_bytes
+        self._seconds = request_seconds
         self._calls = calls.Calls(api)
         self._streams = streams.StreamFront(pods)
         self.discovery = Discovery(api.served())
@@ -89,7 +91,8 @@ class HttpFront:
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises OSError when the address is taken."""
-        server = Server(self._handle, access_log=None, keepalive_timeout=_KEEP_ALIVE)
+        patience = min(HEADER_SECONDS, self._seconds)
+        server = Server(self._handle, header_seconds=patience, access_log=None, keepalive_timeout=_KEEP_ALIVE)
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         context = self._tls.ssl_context()
@@ -124,6 +127,16 @@ class HttpFront:
     # --- one request ----------------------------------------------------------------------------------------------
 
     async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        connection = http.protocol
+        if not isinstance(connection, Connection):
+            return await self._serve(http)
+        connection.begin()
+        try:
+            return await self._serve(http)
+        finally:
+            connection.end()
+
+    async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         start = time.perf_counter()
         warnings: list[str] = []
         accept = ",".join(http.headers.getall("Accept", ()))
@@ -184,17 +197,29 @@ class HttpFront:
             response.headers.add("Warning", _warning(text))
         if http.can_read_body and not http.content.at_eof():
             response.force_close()  # the rest of a body that nobody wants is not worth its time
+        await self._send(http, response)
         return response
+
+    async def _send(self, http: web.BaseRequest, response: web.Response) -> None:
+        """Send an answer, and cut off a client that does not take it."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                await response.prepare(http)
+                await response.write_eof()
+        except TimeoutError:
+            log.info("a client that does not take its answer is cut off", extra={"peer": str(http.remote)})
+            if http.transport is not None:
+                http.transport.abort()
 
     async def _answer(
         self, http: web.BaseRequest, accept: str, warnings: list[str]
     ) -> Reply | Stream | web.StreamResponse:
+        _check_head(http)
         user = self._user(http)
         if "Impersonate-User" in http.headers or any(name.lower().startswith(PREFIX) for name in http.headers):
             headers = ((name.lower(), value) for name, value in http.headers.items())
             user = impersonated(user, headers, self._api.authorizers)
-        raw_path, _, _ = http.raw_path.partition("?")
-        parts = routing.segments(raw_path)
+        parts = routing.segments(routing.path_of(http.raw_path))
         if self._is_resource(parts):
             return await self._resource(http, user, parts, accept, warnings)
         if len(parts) > 1 or parts[0] not in health.PATHS:  # whoever watches over us needs no right for these
@@ -236,14 +261,14 @@ class HttpFront:
         chunks: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(self._seconds):
                 async for chunk in http.content.iter_any():
                     size += len(chunk)
                     if size > self._limit:
                         raise self._too_large(size)
                     chunks.append(chunk)
         except TimeoutError as error:
-            raise errors.BadRequestError(f"the body did not arrive within {BODY_SECONDS:.0f} s") from error
+            raise errors.BadRequestError(f"the body did not arrive within {self._seconds:g} s") from error
         except web.RequestPayloadError as error:
             raise errors.BadRequestError(f"the body cannot be read: {error}") from error
         return b"".join(chunks)
@@ -332,6 +357,28 @@ class HttpFront:
 
 _HEADERS = {"Cache-Control": "no-cache, private"}
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+
+
+_VERSIONS = ((1, 1), (1, 0))
+
+
+def _check_head(http: web.BaseRequest) -> None:
+    """Refuse what HTTP/1.1 knows and this server does not.
+
+    Raises BadRequestError (of 417 for an expectation), UnsupportedMediaTypeError for a body that is compressed.
+    """
+    if tuple(http.version) not in _VERSIONS:
+        raise errors.BadRequestError(f"HTTP/{http.version[0]}.{http.version[1]} is not spoken here, but HTTP/1.1")
+    headers = http.headers
+    encoding = headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("identity", ""):
+        raise errors.UnsupportedMediaTypeError("a body must be sent as it is, without Content-Encoding")
+    if headers.get("Transfer-Encoding", "chunked").strip().lower() != "chunked":
+        raise errors.BadRequestError("the only Transfer-Encoding of a request that is known is chunked")
+    if headers.get("Expect", "100-continue").strip().lower() != "100-continue":
+        error = errors.BadRequestError("the only expectation that can be met is 100-continue")
+        error.status_code = 417
+        raise error
 
 
 def _warning(text: str) -> str:
