@@ -22,6 +22,7 @@ class Row:
     target: str = ""
     """In words, such as ``>= 0.35``; empty when there is none."""
     met: bool | None = None
+    note: str = ""
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Report:
         *,
         at_least: float | None = None,
         at_most: float | None = None,
+        note: str = "",
     ) -> float:
         """Add the median of `runs` and whether it meets a target; return the median."""
         value = statistics.median(runs)
@@ -48,19 +50,24 @@ class Report:
             target, met = f">= {at_least:g}", value >= at_least
         elif at_most is not None:
             target, met = f"<= {at_most:g}", value <= at_most
-        self.rows.append(Row(name, value, unit, [round(run, 4) for run in runs], target, met))
+        self.rows.append(Row(name, value, unit, [round(run, 4) for run in runs], target, met, note))
         return value
 
     def table(self) -> str:
         """Return the rows as aligned text."""
         lines = [f"\n{self.name} (median of runs, {self.seconds:g} s in all)"]
         width = max((len(row.name) for row in self.rows), default=10)
-        for row in self.rows:
-            verdict = "" if row.met is None else ("  met" if row.met else "  MISSED")
-            target = f"  (target {row.target})" if row.target else ""
-            runs = f"  [{', '.join(f'{run:,.4g}' for run in row.runs)}]" if len(row.runs) > 1 else ""
-            lines.append(f"  {row.name:<{width}}  {row.value:>12,.4g} {row.unit:<10}{target}{verdict}{runs}")
+        lines += [self.line(row, width) for row in self.rows]
         return "\n".join(lines)
+
+    @staticmethod
+    def line(row: Row, width: int = 0) -> str:
+        """Return one row as text."""
+        verdict = "" if row.met is None else ("  met" if row.met else "  MISSED")
+        target = f"  (target {row.target})" if row.target else ""
+        runs = f"  [{', '.join(f'{run:,.4g}' for run in row.runs)}]" if len(row.runs) > 1 else ""
+        note = f"  {row.note}" if row.note else ""
+        return f"  {row.name:<{width}}  {row.value:>12,.4g} {row.unit:<10}{target}{verdict}{runs}{note}"
 
     def document(self) -> dict[str, Any]:
         """Return everything, with what machine it was."""

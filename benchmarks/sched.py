@@ -1,106 +1,121 @@
-"""The scheduler with many nodes: a standing queue, and from the first create to the last bound pod.
+"""The scheduler in scheduler_perf's workloads, beside the real one: with a standing queue, and created while it works.
 
-Nodes are objects without agents. All processes share the machine's cores. The real control plane's figure on this kind
-of machine is of another day (facts/peers.md): the raw compare-and-swap rate of this run stands beside.
+All processes share the machine's cores. The figures of kube-scheduler are of another day (published.yaml says where
+they are from), so the raw compare-and-swap rate of etcd in this run stands beside. A workload without a figure of its own
+is held against that of SchedulingBasic.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import click
+import yaml
+
+from benchmarks import perf
+from benchmarks.perf import Figures, Mode, Workload
 from benchmarks.raw_etcd import raw_cas_rate
 from benchmarks.report import Report
-from benchmarks.world import APISERVER, NAMESPACE, SCHEDULER, create_nodes, create_pods, make_pod, world
-from wharfinger.api.types import core
-from wharfinger.client import Client
+from benchmarks.world import APISERVER, world
 
-KUBERNETES = 280
-"""Pods a second: scheduler_perf's SchedulingBasic with 5,000 nodes and 10,000 pods."""
-NODES = (500, 1000, 5000)
-KINDS = (1, 50)
+PUBLISHED = Path(__file__).parent / "published.yaml"
+AIMS: dict[Mode, int] = {"standing": 10, "created": 5}
+"""How many times the figure of kube-scheduler."""
+BASIC = "SchedulingBasic"
+AIMED, GROWN = 5000, 15000
+SIZES = (500, AIMED)
 
 
-async def measure(*, runs: int, quick: bool) -> Report:
-    """Return the report."""
+async def measure(
+    *,
+    runs: int,
+    quick: bool,
+    nodes: Sequence[int] = (),
+    only: Sequence[str] = (),
+    modes: Sequence[Mode] = (),
+) -> Report:
+    """Return the report; `nodes`, `only` (workloads) and `modes` choose a part of the table."""
+    workloads, objects = perf.load()
+    if unknown := sorted(set(only) - set(workloads)):
+        raise click.BadParameter(f"no workload {unknown[0]!r}; there are {', '.join(workloads)}")
+    chosen = [workload for name, workload in workloads.items() if not only or name in only]
+    sizes = tuple(nodes) or (SIZES[:1] if quick else SIZES)
+    wanted: tuple[Mode, ...] = tuple(modes) or perf.MODES
+    published = yaml.safe_load(PUBLISHED.read_text())
     report = Report("sched")
-    pods = 1000 if quick else 10_000
-    standing: dict[tuple[int, int], float] = {}
-    async with world(start=[APISERVER]) as (cluster, _):
-        tls = tuple(
-            cluster.pki.joinpath(name).read_bytes() for name in ("etcd-ca.crt", "etcd-client.crt", "etcd-client.key")
-        )
-        raw = [await raw_cas_rate(cluster.etcd_endpoint, 64, 2, tls=tls) for _ in range(runs)]  # type: ignore[arg-type]
-    report.add("raw etcd compare-and-swap, 64 concurrent", raw, "/s")
-    for nodes in NODES:
-        for kinds in KINDS:
-            largest = nodes == NODES[-1]
-            queue = [await _standing(nodes, pods, kinds) for _ in range(runs)]
-            aim = 10 * KUBERNETES if largest else None
-            standing[nodes, kinds] = report.add(
-                f"standing queue: {nodes} nodes, {pods} pods of {kinds} kinds", queue, "pods/s", at_least=aim
-            )
-            both = [await _end_to_end(nodes, pods, kinds) for _ in range(runs)]
-            aim = 5 * KUBERNETES if largest else None
-            report.add(f"end to end: {nodes} nodes, {pods} pods of {kinds} kinds", both, "pods/s", at_least=aim)
-    for kinds in KINDS:
-        ratio = standing[NODES[-1], kinds] / standing[NODES[0], kinds]
-        report.add(f"{NODES[-1]} nodes / {NODES[0]} nodes, {kinds} kinds", [ratio], "", at_least=0.5)
+    report.add("raw etcd compare-and-swap, 64 concurrent", [await _raw() for _ in range(runs)], "/s")
+    for workload in chosen:
+        rates: dict[tuple[int, Mode], float] = {}
+        grows = (GROWN,) if workload.growth and AIMED in sizes and not nodes else ()
+        for size in (*sizes, *grows):
+            if size not in workload.sizes:
+                continue
+            found = [await perf.run(workload, objects, size, modes=wanted) for _ in range(runs)]
+            for mode in (mode for mode in wanted if mode in workload.modes):
+                rates[size, mode] = _add(report, workload, size, mode, [entry[mode] for entry in found], published)
+            if workload.compare:
+                await _compare(report, workload, objects, size, rates=rates, modes=wanted, runs=runs)
+        _growth(report, workload, rates, wanted)
+    report.add("raw etcd compare-and-swap afterwards", [await _raw() for _ in range(runs)], "/s")
     return report
 
 
-def _pods(count: int, kinds: int) -> list[core.Pod]:
-    return [
-        make_pod(f"pod-{index}", cpu=f"{100 + index % kinds}m", labels={"app": f"kind-{index % kinds}"})
-        for index in range(count)
-    ]
+def _add(
+    report: Report, workload: Workload, size: int, mode: Mode, found: Sequence[Figures], published: Mapping[str, Any]
+) -> float:
+    figures = published.get(workload.name, {})
+    here = figures.get("here", {}).get(size)
+    mark = "" if here else "*"
+    here = here or published[BASIC]["here"].get(size)
+    aim = AIMS[mode] * here if here and size == AIMED and not workload.compare else None
+    note = f"kube {here:g}{mark}" if here else ""
+    threshold = figures.get("published", {}).get(size)
+    note += f", published {threshold:g}" if threshold else ""
+    rate = report.add(
+        f"{workload.name} {size} nodes, {mode}", [entry.rate for entry in found], "pods/s", at_least=aim,
+        note=f"{note}; scheduler {min(entry.cpu_us for entry in found):,.0f} µs CPU a pod",
+    )  # fmt: skip
+    click.echo(report.line(report.rows[-1]))
+    return rate
 
 
-class BoundWatch:
-    """Counts pods that get a node, with the time of the first and the last."""
-
-    def __init__(self, client: Client, count: int) -> None:
-        self._client = client
-        self._count = count
-        self._bound: set[str] = set()
-        self.first = self.last = 0.0
-
-    async def run(self, version: str) -> None:
-        """Return when all are bound."""
-        stream = self._client.resource(core.Pod).watch(namespace=NAMESPACE, resource_version=version)
-        async for events in stream:
-            for event in events:
-                if event.type != "BOOKMARK" and event.object.spec.nodeName:
-                    self._bound.add(event.object.metadata.name)
-            now = time.perf_counter()
-            self.first = self.first or (now if self._bound else 0.0)
-            if len(self._bound) >= self._count:
-                self.last = now
-                return
-
-
-async def _standing(nodes: int, pods: int, kinds: int) -> float:
-    async with world(start=[APISERVER]) as (cluster, client):
-        await create_nodes(client, nodes)
-        await create_pods(client, _pods(pods, kinds))
-        version = (await client.resource(core.Pod).list(namespace=NAMESPACE, limit=1)).resource_version
-        watch = BoundWatch(client, pods)
-        task = asyncio.create_task(watch.run(version))
-        cluster.settings.without.remove(SCHEDULER)
-        await asyncio.to_thread(cluster.start, SCHEDULER)
-        async with asyncio.timeout(300):
-            await task
-        return pods / max(watch.last - watch.first, 1e-9)
+async def _compare(
+    report: Report,
+    workload: Workload,
+    objects: Mapping[str, Any],
+    size: int,
+    *,
+    rates: Mapping[tuple[int, Mode], float],
+    modes: tuple[Mode, ...],
+    runs: int,
+) -> None:
+    found = [await perf.run(workload, objects, size, modes=modes, **workload.compare) for _ in range(runs)]
+    for mode in (mode for mode in modes if mode in workload.modes):
+        without = report.add(
+            f"{workload.name} {size} nodes, {mode}, without", [entry[mode].rate for entry in found], "pods/s",
+            note=f"scheduler {min(entry[mode].cpu_us for entry in found):,.0f} µs CPU a pod",
+        )  # fmt: skip
+        click.echo(report.line(report.rows[-1]))
+        report.add(
+            f"{workload.name} {size} nodes, {mode}: with / without", [rates[size, mode] / without], "", at_least=0.9
+        )
 
 
-async def _end_to_end(nodes: int, pods: int, kinds: int) -> float:
-    async with world(start=[APISERVER, SCHEDULER]) as (_, client):
-        await create_nodes(client, nodes)
-        version = (await client.resource(core.Pod).list(namespace=NAMESPACE, limit=1)).resource_version
-        watch = BoundWatch(client, pods)
-        task = asyncio.create_task(watch.run(version))
-        started = time.perf_counter()
-        await create_pods(client, _pods(pods, kinds))
-        async with asyncio.timeout(300):
-            await task
-        return pods / (watch.last - started)
+def _growth(
+    report: Report, workload: Workload, rates: Mapping[tuple[int, Mode], float], modes: tuple[Mode, ...]
+) -> None:
+    for mode in modes:
+        if (AIMED, mode) in rates and (GROWN, mode) in rates:
+            ratio = rates[AIMED, mode] / rates[GROWN, mode]
+            name = f"{workload.name} {mode}: seconds a pod, {GROWN} / {AIMED} nodes"
+            report.add(name, [ratio], "", at_most=GROWN / AIMED)
+
+
+async def _raw() -> float:
+    async with world(start=[APISERVER]) as (cluster, _):
+        ca, cert, key = (
+            cluster.pki.joinpath(name).read_bytes() for name in ("etcd-ca.crt", "etcd-client.crt", "etcd-client.key")
+        )
+        return await raw_cas_rate(cluster.etcd_endpoint, 64, 2, tls=(ca, cert, key))
