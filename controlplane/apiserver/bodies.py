@@ -31,6 +31,8 @@ def read(body: Body, kind: Kind, request: Request, *, default: bool = True) -> A
     """
     content_type = body.content_type
     if content_type == PROTOBUF or not content_type:
+        if not kind.described:
+            raise UnsupportedMediaTypeError(f"{kind.group_resource} have no protobuf form; send {JSON} or {YAML}")
         message = _read_protobuf(body, kind)
     else:
         message = _read_text(body, kind, request)

@@ -8,11 +8,14 @@ and encodes the answer; it decides nothing itself.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from controlplane.apiserver import bodies, eviction, patching, scaling
 from controlplane.apiserver.binding import Binder, Binding, read_binding
+from controlplane.apiserver.custom.catalogue import DEFINITIONS, Catalogue
+from controlplane.apiserver.custom.tending import Tender
 from controlplane.apiserver.registry.deletion import STATUS
 from controlplane.apiserver.registry.registry import Registry
 from controlplane.apiserver.request import Answer
@@ -23,7 +26,7 @@ from wharfinger.api.types import core, meta, policy
 from wharfinger.api.validation import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from controlplane.apiserver.addresses import Addresses
     from controlplane.apiserver.admission import Admission
@@ -33,6 +36,11 @@ if TYPE_CHECKING:
     from controlplane.apiserver.request import Body, Request
     from controlplane.apiserver.store import Cache, Store
     from wharfinger.api.kinds import Kind
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _BINDING = kinds.of(core.Binding)
 _EVICTION = kinds.of(policy.Eviction)
@@ -46,6 +54,10 @@ class Limits:
     """As many as etcd takes in one request by default: 1.5 MiB."""
     event_ttl: int = 3600
     """Seconds."""
+
+
+class UnknownResourceError(errors.NotFoundError):
+    """Raised when nothing is served at an address: no kind of the schema, and no custom kind so far."""
 
 
 class Api:
@@ -70,10 +82,16 @@ class Api:
         self._registries: dict[tuple[str, str, str], Registry] = {}
         for kind in kinds.KINDS:
             if kind.stored and kind.resource:
-                ttl = limits.event_ttl if kind.resource == "events" else 0
+                ttl = limits.event_ttl if kind.resource == "events" else 0  # of both groups
                 own = addresses if kind.group_resource == "services" else None
                 registry = Registry(kind, store, cache, admission, ttl=ttl, addresses=own)
                 self._registries[kind.group, kind.version, kind.resource] = registry
+        self.changes = 0
+        """Counts changes of what is served."""
+        self.custom = Catalogue(self, store, cache, admission)
+        definitions = self.registry(DEFINITIONS)
+        self.tender = Tender(self.custom, definitions, cache)
+        definitions.follow_up = self.tender.follow_up
         pods = self._registries["", "v1", "pods"]
         self._pods = pods
         self._binder = Binder(pods, store, cache)
@@ -91,7 +109,46 @@ class Api:
         if (group, version, resource) in REVIEWS:
             return REVIEWS[group, version, resource]
         where = f"{group}/{version}" if group else version
-        raise errors.NotFoundError(f'the server could not find the requested resource: "{resource}" in {where}')
+        raise UnknownResourceError(
+            f'the server could not find the requested resource: "{resource}" in {where}', details={}
+        )
+
+    def serve(self, registries: Iterable[Registry]) -> None:
+        """Serve further kinds; they take the places of those at the same addresses, but never of the schema's own."""
+        for registry in registries:
+            place = (registry.kind.group, registry.kind.version, registry.kind.resource)
+            if place not in self._registries or not self._registries[place].kind.described:
+                self._registries[place] = registry
+        self.changes += 1
+
+    def withdraw(self, registries: Iterable[Registry]) -> None:
+        """Serve kinds no longer."""
+        for registry in registries:
+            place = (registry.kind.group, registry.kind.version, registry.kind.resource)
+            if self._registries.get(place) is registry:
+                del self._registries[place]
+        self.changes += 1
+
+    async def look_around(self) -> None:
+        """Know all definitions that are stored by now, or while etcd is away those that are known; for discovery."""
+        try:
+            await self.custom.catch_up()
+        except (errors.ServiceUnavailableError, errors.TimeoutError_) as error:
+            log.debug("discovery from what is known", extra={"error": error.message})
+
+    async def retried(self, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call something; when it misses a resource, know all definitions that are stored by now and call it again.
+
+        So a custom kind is served by every server as soon as its definition is stored.
+        """
+        try:
+            return await call(*args, **kwargs)
+        except UnknownResourceError:
+            before = self.changes
+            await self.custom.catch_up()
+            if self.changes == before:
+                raise
+        return await call(*args, **kwargs)
 
     def served(self) -> list[Kind]:
         """Return every kind that can be addressed; of two versions the one that is stored comes first."""
@@ -108,8 +165,12 @@ class Api:
     def authorize(self, request: Request) -> None:
         """Raise ForbiddenError unless the user may do this."""
         self.authorizers.check(request)
-        if request.kind.message in _DEPRECATED:
-            request.warnings.append(_DEPRECATED[request.kind.message])
+        self._warn(request)
+
+    def _warn(self, request: Request) -> None:
+        text = request.kind.deprecation or _DEPRECATED.get(request.kind.message)
+        if text:
+            request.warnings.append(text)
 
     def _check(self, request: Request, subresources: frozenset[str]) -> None:
         """Raise ForbiddenError unless the user may do this, and then what :meth:`_check_verb` raises.
@@ -118,8 +179,7 @@ class Api:
         """
         self.authorizers.check(request)
         self._check_verb(request, subresources)
-        if request.kind.message in _DEPRECATED:
-            request.warnings.append(_DEPRECATED[request.kind.message])
+        self._warn(request)
 
     def _check_verb(self, request: Request, subresources: frozenset[str]) -> None:
         kind, subresource = request.kind, request.subresource
@@ -178,7 +238,15 @@ class Api:
             raise errors.BadRequestError(
                 f"the name of the object ({obj.metadata.name}) does not match the name in the address ({request.name})"
             )
-        return await registry.writer.create(request, obj)
+        return await self._followed(registry, request, registry.writer.create(request, obj))
+
+    async def _followed(self, registry: Registry, request: Request, writing: Awaitable[Answer]) -> Answer:
+        """Finish a write, with what belongs to it for the few kinds where something does."""
+        answer = await writing
+        if registry.follow_up is not None and not request.options.dry_run:
+            name = request.name or answer.message().metadata.name  # type: ignore[attr-defined]
+            await registry.follow_up(name, answer.resource_version)
+        return answer
 
     async def _create_subresource(self, request: Request, body: Body) -> Answer:
         if request.kind is _BINDING or request.subresource == "binding":
@@ -230,7 +298,8 @@ class Api:
             fresh.CopyFrom(obj)
             return fresh
 
-        return await registry.writer.update(request, make, prepare=self._prepare(registry, request))
+        writing = registry.writer.update(request, make, prepare=self._prepare(registry, request))
+        return await self._followed(registry, request, writing)
 
     async def patch(self, request: Request, patch_type: str, patch: bytes) -> Answer:
         """Change an object, or the part of it that a subresource is, by a patch."""
@@ -256,7 +325,10 @@ class Api:
             defaults.apply(new)
             return new
 
-        return await registry.writer.update(request, make, prepare=self._prepare(registry, request), patching=True)
+        prepare = self._prepare(registry, request)
+        return await self._followed(
+            registry, request, registry.writer.update(request, make, prepare=prepare, patching=True)
+        )
 
     def _prepare(self, registry: Registry, request: Request) -> Callable[[Any, Any], None] | None:
         """Return the rules of subresources that are neither the object nor its status."""
@@ -271,7 +343,8 @@ class Api:
         """Delete an object, or begin to."""
         self._check(request, _NONE)
         request.warnings += warnings.deleting(request.kind.message, options)
-        return await self.registry(request.kind).deleter.delete(request, options)
+        registry = self.registry(request.kind)
+        return await self._followed(registry, request, registry.deleter.delete(request, options))
 
     async def delete_collection(
         self, request: Request, options: meta.DeleteOptions, list_options: meta.ListOptions

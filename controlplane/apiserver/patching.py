@@ -40,6 +40,11 @@ def compile_patch(patch_type: str, body: bytes, request: Request) -> Callable[[A
         raise errors.UnsupportedMediaTypeError(
             f"the patch type {patch_type!r} is not known; supported are {', '.join(patch.PATCH_TYPES)}"
         )
+    if patch.PATCH_TYPES[patch_type] == "strategic" and not request.kind.described:
+        raise errors.UnsupportedMediaTypeError(
+            f"{request.kind.group_resource} have no schema for strategic merge patches; "
+            "take application/merge-patch+json, application/json-patch+json or application/apply-patch+yaml"
+        )
     request.heeds_warnings = True
     validation: Any = request.options.field_validation or "Warn"
     patch.parse(body, patch.PATCH_TYPES[patch_type], validation=validation)

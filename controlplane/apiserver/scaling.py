@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver.request import Answer
-from wharfinger.api import codec, errors, kinds, labels
+from wharfinger.api import codec, errors, kinds
 from wharfinger.api.errors import FieldError
 from wharfinger.api.types import autoscaling_v1
 
@@ -18,28 +18,27 @@ if TYPE_CHECKING:
 
     from controlplane.apiserver.registry.registry import Registry
     from controlplane.apiserver.request import Request
+    from controlplane.apiserver.strategies import Strategy
 
 SCALE = kinds.of(autoscaling_v1.Scale)
 
 
-def view(parent: Any) -> autoscaling_v1.Scale:
+def view(parent: Any, strategy: Strategy) -> autoscaling_v1.Scale:
     """Return the scale of an object."""
     scale = autoscaling_v1.Scale()
     for name in ("name", "namespace", "uid", "resourceVersion"):
         setattr(scale.metadata, name, getattr(parent.metadata, name))
     scale.metadata.creationTimestamp.CopyFrom(parent.metadata.creationTimestamp)
-    scale.spec.replicas = parent.spec.replicas
-    scale.status.replicas = parent.status.replicas
-    selector = parent.spec.selector
-    chosen = labels.from_label_selector(selector) if hasattr(selector, "matchLabels") else labels.from_map(selector)
-    scale.status.selector = str(chosen)
+    shown = strategy.read_scale(parent)
+    scale.spec.replicas, scale.status.replicas = shown.replicas, shown.status_replicas
+    scale.status.selector = shown.selector
     return scale
 
 
 async def get(registry: Registry, request: Request, version: str) -> Answer:
     """Return an object's scale."""
     entry = await registry.reader.entry(request.namespace, request.name, version)
-    return _answer(registry.resource.message(entry.value, entry.mod_revision))
+    return _answer(registry.resource.message(entry.value, entry.mod_revision), registry)
 
 
 async def update(
@@ -48,7 +47,7 @@ async def update(
     """Change an object's replicas through what `make` makes of its scale."""
 
     def parent(old: Any) -> Any:
-        scale = make(view(old))
+        scale = make(view(old, registry.strategy))
         if scale.spec.replicas < 0:
             cause = FieldError.invalid("spec.replicas", scale.spec.replicas, "must be greater than or equal to 0")
             raise errors.invalid("Scale", "autoscaling", request.name, [cause])
@@ -58,7 +57,7 @@ async def update(
             )
         new = type(old)()
         new.CopyFrom(old)
-        new.spec.replicas = scale.spec.replicas
+        registry.strategy.write_scale(new, scale.spec.replicas)
         new.metadata.resourceVersion = scale.metadata.resourceVersion or old.metadata.resourceVersion
         new.metadata.uid = scale.metadata.uid or old.metadata.uid
         return new
@@ -68,8 +67,10 @@ async def update(
 
     answer = await registry.writer.update(request, parent, prepare=prepare, patching=patching)
     parent_now = registry.kind.message.FromString(answer.raw)
-    return _answer(parent_now)
+    return _answer(parent_now, registry)
 
 
-def _answer(parent: Any) -> Answer:
-    return Answer(SCALE, codec.canonical_bytes(view(parent)), int(parent.metadata.resourceVersion or 0))
+def _answer(parent: Any, registry: Registry) -> Answer:
+    return Answer(
+        SCALE, codec.canonical_bytes(view(parent, registry.strategy)), int(parent.metadata.resourceVersion or 0)
+    )

@@ -177,6 +177,7 @@ class Calls:
 
     async def discover(self, user: User, message: native.DiscoverRequest) -> bytes:
         """Serve Discover."""
+        await self.api.look_around()
         resources = [
             native.ResourceInfo(
                 group=kind.group,

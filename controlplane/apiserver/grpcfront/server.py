@@ -107,19 +107,20 @@ class GrpcFront:
 
     def _handlers(self) -> tuple[grpc.GenericRpcHandler[Any, Any], ...]:
         calls, relays = self._calls, self._relays
+        again, listing, watching = calls.api.retried, streaming.list_objects, streaming.watch
         resources = {
-            "Get": self._unary("get", calls.get, native.GetRequest),
-            "Create": self._unary("create", calls.create, native.CreateRequest),
-            "Update": self._unary("update", calls.update, native.UpdateRequest),
-            "Patch": self._unary("patch", calls.patch, native.PatchRequest),
-            "Delete": self._unary("delete", calls.delete, native.DeleteRequest),
-            "DeleteCollection": self._unary(
+            "Get": self._found("get", calls.get, native.GetRequest),
+            "Create": self._found("create", calls.create, native.CreateRequest),
+            "Update": self._found("update", calls.update, native.UpdateRequest),
+            "Patch": self._found("patch", calls.patch, native.PatchRequest),
+            "Delete": self._found("delete", calls.delete, native.DeleteRequest),
+            "DeleteCollection": self._found(
                 "deletecollection", calls.delete_collection, native.DeleteCollectionRequest
             ),
-            "Bind": self._unary("bind", calls.bind, native.BindRequest),
-            "BindMany": self._unary("bindmany", calls.bind_many, native.BindManyRequest),
-            "List": self._streaming("list", lambda u, m, c: streaming.list_objects(calls, u, m, c), native.ListRequest),
-            "Watch": self._streaming("watch", lambda u, m, c: streaming.watch(calls, u, m, c), native.WatchRequest),
+            "Bind": self._found("bind", calls.bind, native.BindRequest),
+            "BindMany": self._found("bindmany", calls.bind_many, native.BindManyRequest),
+            "List": self._streaming("list", lambda u, m, c: again(listing, calls, u, m, c), native.ListRequest),
+            "Watch": self._streaming("watch", lambda u, m, c: again(watching, calls, u, m, c), native.WatchRequest),
             "Write": grpc.stream_stream_rpc_method_handler(self._write),
         }
         server = {
@@ -143,6 +144,13 @@ class GrpcFront:
             grpc.method_handlers_generic_handler("wharfinger.v1.Streams", streams),
             grpc.method_handlers_generic_handler("wharfinger.v1.Scheduling", scheduling),
         )
+
+    def _found(
+        self, verb: str, call: Callable[[User, Any], Awaitable[bytes]], message: Any
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        """Serve a call on a resource, which may be one of a custom kind that was defined just now."""
+        again = self._calls.api.retried
+        return self._unary(verb, lambda user, parsed_: again(call, user, parsed_), message)
 
     def _unary(
         self, verb: str, call: Callable[[User, Any], Awaitable[bytes]], message: Any

@@ -159,7 +159,7 @@ class WriteStream:
         try:
             if verb is None:
                 raise errors.BadRequestError("a write holds no request")
-            answer = await self._calls.on_stream[verb](self._user, getattr(write, verb))
+            answer = await self._calls.api.retried(self._calls.on_stream[verb], self._user, getattr(write, verb))
             self._ready.append(wire.result_bytes(write.id, answer))
             _OBSERVE[verb](time.perf_counter() - start, None)
         except Exception as error:  # noqa: BLE001  (becomes this write's outcome; the unforeseen is logged)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
-from controlplane.apiserver.request import Answer
+from controlplane.apiserver.request import JSON, Answer
 from wharfinger.api import errors
 from wharfinger.api.types import runtime
 from wharfinger.proto.native import resources_v1_pb2 as native
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wharfinger.api.types import meta
 
 _BOOKMARK = int(native.BOOKMARK)
+_JSON = JSON.encode()
 
 
 def parsed(message: Any, data: bytes) -> Any:
@@ -65,8 +66,9 @@ def object_bytes(answer: Answer, warnings: Iterable[str] = (), *, brief: bool = 
     raw = _brief(answer) if brief else answer.raw
     head = _type_meta(answer.kind.api_version, answer.kind.kind)
     size = varint(len(raw))
-    inner = len(head) + 1 + len(size) + len(raw)
-    parts = [b"\x0a", varint(inner), head, b"\x12", size, raw]
+    tail = b"" if answer.kind.described else field(0x22, _JSON)
+    inner = len(head) + 1 + len(size) + len(raw) + len(tail)
+    parts = [b"\x0a", varint(inner), head, b"\x12", size, raw, tail]
     for warning in warnings:
         parts.append(field(0x12, warning.encode()))
     return b"".join(parts)
@@ -92,11 +94,13 @@ def error_bytes(write_id: int, status: meta.Status) -> bytes:
 
 def event_form(resource: StoredResource) -> str:
     """Return the name under which an event remembers its bytes for this kind."""
-    return f"grpc {resource.kind.api_version}"
+    return f"grpc {resource.kind.api_version}{resource.state}"
 
 
 def event_maker(resource: StoredResource) -> object:
     """Return the function that makes the bytes of a ``WatchBatch`` with one event."""
+
+    form = b"" if resource.kind.described else field(0x12, _JSON)
 
     def make(event: WatchEvent) -> bytes:
         kind = int(event.type)
@@ -104,7 +108,7 @@ def event_maker(resource: StoredResource) -> object:
         tail = b"\x18" + varint(event.revision)
         if kind == _BOOKMARK:
             return field(0x0A, head + tail)
-        return field(0x0A, head + field(0x12, resource.raw(event.entry)) + tail)
+        return field(0x0A, head + field(0x12, resource.raw(event.entry)) + tail) + form
 
     return make
 
@@ -128,7 +132,8 @@ def items(resource: StoredResource, entries: Iterable[Entry]) -> list[bytes]:
 def chunk_head(kind: Kind, revision: int) -> bytes:
     """Return what the first chunk of a list begins with."""
     type_meta = runtime.TypeMeta(apiVersion=kind.api_version, kind=kind.kind).SerializeToString()
-    return field(0x0A, str(revision).encode()) + field(0x2A, type_meta)
+    head = field(0x0A, str(revision).encode()) + field(0x2A, type_meta)
+    return head if kind.described else head + field(0x32, _JSON)
 
 
 def bound(pods: Kind, namespace: str, pod: str, revision: int) -> bytes:

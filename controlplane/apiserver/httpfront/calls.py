@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from controlplane.apiserver.auth.attributes import Attributes
+from controlplane.apiserver.chain import UnknownResourceError
 from controlplane.apiserver.httpfront import media, options, render, routing, rows, streaming
 from controlplane.apiserver.httpfront.media import Form
 from controlplane.apiserver.patching import APPLY_PATCH
@@ -75,19 +76,20 @@ class Calls:
     def __init__(self, api: Api) -> None:
         self.api = api
         self._shown: dict[Kind, render.Shown] = {}
+        self._changes = 0
 
     def shown(self, kind: Kind) -> render.Shown:
         """Return how a kind's entries are shown."""
+        if self._changes != self.api.changes:  # custom kinds come and go
+            self._changes = self.api.changes
+            self._shown = {known: shown for known, shown in self._shown.items() if known.described}
         found = self._shown.get(kind)
         if found is None:
             found = self._shown[kind] = render.Shown(self.api.registry(kind).resource)
         return found
 
     def _kind(self, address: Address) -> Kind:
-        try:
-            kind = self.api.kind(address.group, address.version, address.resource)
-        except errors.NotFoundError as error:
-            raise routing.not_found(f"{address.resource} in {address.group}/{address.version}") from error
+        kind = self.api.kind(address.group, address.version, address.resource)
         if address.namespace and not kind.namespaced:
             raise routing.not_found(f"{kind.group_resource} live in no namespace")
         if kind.namespaced and not address.namespace and address.name:
@@ -96,11 +98,18 @@ class Calls:
             raise routing.not_found(f"{kind.group_resource} have no {address.subresource}")
         return kind
 
+    async def _known(self, address: Address) -> Kind:
+        try:
+            return self._kind(address)
+        except UnknownResourceError:
+            await self.api.custom.catch_up()
+        return self._kind(address)
+
     async def serve(self, incoming: Incoming) -> Reply | Stream:
         """Do what a request asks for. Raises StatusError."""
         address, method, query = incoming.address, incoming.method, incoming.query
         try:
-            kind = self._kind(address)
+            kind = await self._known(address)
         except errors.NotFoundError:
             self._require(incoming)  # who may not ask does not learn that there is no such thing
             raise
@@ -111,7 +120,7 @@ class Calls:
             return await self._read(incoming, request)
         verb = self._verb(incoming, kind)
         request.verb = verb
-        form = media.negotiate(incoming.accept)
+        form = media.negotiate(incoming.accept, described=kind.described or address.subresource == "scale")
         include = query.get("includeObject", "")
         rows.check_include(include)
         if verb in ("delete", "deletecollection"):
@@ -165,7 +174,7 @@ class Calls:
 
     async def _read(self, incoming: Incoming, request: Request) -> Reply | Stream:
         query, address = incoming.query, incoming.address
-        form = media.negotiate(incoming.accept)
+        form = media.negotiate(incoming.accept, described=request.kind.described or address.subresource == "scale")
         include = query.get("includeObject", "")
         rows.check_include(include)
         if address.name and not address.watching:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver.registry.conversion import CONVERSIONS
 from wharfinger.api import kinds
+from wharfinger.api.custom import CustomKind, versions
 from wharfinger.api.types import meta
 
 if TYPE_CHECKING:
@@ -54,16 +55,24 @@ def _subresource(kind: Kind, name: str) -> tuple[str, str, str, tuple[str, ...]]
     return group, version, travels or kind.kind, verbs
 
 
+def _subresources(kind: Kind) -> Sequence[str]:
+    """Return a kind's subresources in the order in which Kubernetes names them."""
+    return sorted(kind.subresources) if kind.described else kind.subresources
+
+
 def _storage_hash(kind: Kind) -> str:
     """Return the mark of the version that a kind is stored in; empty for kinds that are not stored."""
     if not kind.stored:
         return ""
-    stored = next(
-        item
-        for item in kinds.KINDS
-        if item.etcd_prefix == kind.etcd_prefix and (item.group, item.version, item.resource) not in CONVERSIONS
-    )
-    text = f"{stored.group}/{stored.version}/{stored.kind}"
+    if isinstance(kind, CustomKind):
+        text = f"{kind.group}/{kind.storage_version}/{kind.kind}"
+    else:
+        stored = next(
+            item
+            for item in kinds.KINDS
+            if item.etcd_prefix == kind.etcd_prefix and (item.group, item.version, item.resource) not in CONVERSIONS
+        )
+        text = f"{stored.group}/{stored.version}/{stored.kind}"
     return b64encode(sha256(text.encode()).digest()[:8]).decode()
 
 
@@ -85,7 +94,7 @@ class Discovery:
 
     def versions(self, group: str) -> list[str]:
         """Return the versions of a group, the preferred one first."""
-        return sorted((version for known, version in self._kinds if known == group), reverse=True)
+        return sorted((version for known, version in self._kinds if known == group), key=versions.priority)
 
     def group_versions(self) -> list[tuple[str, str]]:
         """Return all that is served."""
@@ -143,7 +152,7 @@ class Discovery:
                     storageVersionHash=_storage_hash(kind),
                 )
             )
-            for name in sorted(kind.subresources):
+            for name in _subresources(kind):
                 sub_group, sub_version, travels, verbs = _subresource(kind, name)
                 made.resources.append(
                     meta.APIResource(
@@ -191,7 +200,7 @@ def _aggregated_resource(kind: Kind) -> dict[str, Any]:
     optional: tuple[tuple[str, Sequence[Any]], ...] = (
         ("shortNames", kind.short_names),
         ("categories", kind.categories),
-        ("subresources", [_aggregated_subresource(kind, name) for name in sorted(kind.subresources)]),
+        ("subresources", [_aggregated_subresource(kind, name) for name in _subresources(kind)]),
     )
     made.update({name: list(value) for name, value in optional if value})
     return made

@@ -31,6 +31,15 @@ class Documents:
         self._made: dict[str, bytes] = {}
         self._lock = asyncio.Lock()
 
+    def follow(self, discovery: Discovery) -> None:
+        """Describe what is served now; documents of groups that have not changed are kept."""
+        before, self._discovery = self._discovery, discovery
+        kept = {}
+        for path, pair in self._paths().items():
+            if path in self._made and before.kinds(*pair) == discovery.kinds(*pair):
+                kept[path] = self._made[path]
+        self._made = kept
+
     async def serve(self, rest: Sequence[str], accept: str) -> Reply | None:
         """Return the answer for a path below /openapi; None when there is none. Raises NotAcceptableError."""
         if not rest or rest[0] not in ("v2", "v3"):
@@ -52,35 +61,44 @@ class Documents:
         return Reply(200, await self._document(path), JSON)
 
     def _paths(self) -> dict[str, tuple[str, str]]:
-        return {
-            f"apis/{group}/{name}" if group else f"api/{name}": (group, name)
-            for group, name in self._discovery.group_versions()
-        }
+        return _paths(self._discovery)
 
     async def _index(self) -> bytes:
         async with self._lock:
-            if "" not in self._made:
-                self._made[""] = await asyncio.to_thread(self._make_index)
-        return self._made[""]
+            made = self._made
+            if "" not in made:
+                made[""] = await asyncio.to_thread(self._make_index, made)
+        return made[""]
 
-    def _make_index(self) -> bytes:
+    def _make_index(self, made: dict[str, bytes]) -> bytes:
         paths = {}
-        for path in self._paths():
-            document = self._made.setdefault(path, self._make(path))
+        discovery = self._discovery
+        for path in _paths(discovery):
+            document = made.get(path) or made.setdefault(path, self._make(path, discovery))
             mark = sha512(document).hexdigest().upper()
             paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={mark}"}
         return orjson.dumps({"paths": paths})
 
     async def _document(self, path: str) -> bytes:
         async with self._lock:
-            if path not in self._made:
-                self._made[path] = await asyncio.to_thread(self._make, path)
-        return self._made[path]
+            made = self._made  # replaced when what is served changes meanwhile
+            if path not in made:
+                made[path] = await asyncio.to_thread(self._make, path, self._discovery)
+        return made[path]
 
-    def _make(self, path: str) -> bytes:
+    def _make(self, path: str, discovery: Discovery) -> bytes:
         if path.startswith("v2"):
-            every = [kind for pair in self._discovery.group_versions() for kind in self._discovery.kinds(*pair)]
+            every = [kind for pair in discovery.group_versions() for kind in discovery.kinds(*pair)]
             document = openapi.v2_document(every, version=version.GIT_VERSION)
             return openapi.encode_binary(document) if path.endswith("binary") else orjson.dumps(document)
-        served = self._discovery.kinds(*self._paths()[path])
+        top, _, rest = path.partition("/")
+        group, _, group_version = rest.rpartition("/") if top == "apis" else ("", "", rest)
+        served = discovery.kinds(group, group_version)
         return orjson.dumps(openapi.v3_document(served, version=version.GIT_VERSION))
+
+
+def _paths(discovery: Discovery) -> dict[str, tuple[str, str]]:
+    """Return the path of each group version's document."""
+    return {
+        f"apis/{group}/{name}" if group else f"api/{name}": (group, name) for group, name in discovery.group_versions()
+    }

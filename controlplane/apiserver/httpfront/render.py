@@ -8,7 +8,6 @@ sends (the stored bytes with the version appended) merges to the same object, bu
 from __future__ import annotations
 
 import asyncio
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from controlplane.apiserver.registry.resources import StoredResource
     from controlplane.apiserver.request import Answer
     from controlplane.apiserver.store import Entry
-    from wharfinger.api.kinds import Kind
 
 T = TypeVar("T")
 
@@ -79,7 +77,7 @@ class Shown:
         version = self.kind.api_version
         self._prefix = len(orjson.dumps({"kind": self.kind.kind, "apiVersion": version}))
         self._json_form = f"json {version}"
-        self._partial_form = f"partial {version}"
+        self._partial_form = f"partial {version}{resource.state}"
         self._protobuf_form = f"canonical {version}"
 
     def message(self, entry: Entry) -> Any:
@@ -88,13 +86,17 @@ class Shown:
 
     def json(self, entry: Entry) -> bytes:
         """Return the object as JSON."""
+        if not self.kind.described:
+            return self.resource.raw(entry)
         return entry.served(self._json_form, self._make_json)
 
     def _make_json(self, entry: Entry) -> bytes:
         return codec.to_json_bytes(self.message(entry))
 
     def json_item(self, entry: Entry) -> bytes:
-        """Return the object as JSON without ``kind`` and ``apiVersion``, as it stands in lists."""
+        """Return the object as it stands in lists: without ``kind`` and ``apiVersion``, unless it is a custom one."""
+        if not self.kind.described:
+            return self.resource.raw(entry)
         return b"{" + self.json(entry)[self._prefix :]
 
     def metadata(self, entry: Entry) -> bytes:
@@ -110,11 +112,6 @@ class Shown:
 
     def _make_protobuf(self, entry: Entry) -> bytes:
         return codec.canonical_bytes(self.message(entry))
-
-
-@cache
-def _list_name(kind: Kind) -> str:
-    return f"{kind.kind}List"
 
 
 def _list_meta(page: Page) -> meta.ListMeta:
@@ -157,17 +154,18 @@ async def page_bytes(shown: Shown, page: Page, form: Form, include: str) -> byte
     if form.media == PROTOBUF:
         parts = [field(0x0A, codec.canonical_bytes(list_meta))]
         parts += await _each(entries, lambda entry: field(0x12, shown.protobuf(entry)))
-        return storage.wrap(kind.api_version, _list_name(kind), b"".join(parts))
+        return storage.wrap(kind.api_version, kind.list_kind, b"".join(parts))
     items = await _each(entries, shown.json_item)
-    text = _json_list(_list_name(kind), kind.api_version, list_meta, items)
+    shown_meta = codec.to_json(list_meta) if kind.described else {"continue": "", **codec.to_json(list_meta)}
+    text = _json_list(kind.list_kind, kind.api_version, shown_meta, items)
     return text if form.media == JSON else dump(orjson.loads(text), form.media)
 
 
-def _json_list(name: str, api_version: str, list_meta: meta.ListMeta, items: Sequence[bytes] | None) -> bytes:
+def _json_list(name: str, api_version: str, list_meta: dict[str, Any], items: Sequence[bytes] | None) -> bytes:
     """Join a list; None is written as null, as Kubernetes does for empty lists of bare metadata."""
     head = orjson.dumps({"kind": name, "apiVersion": api_version})[:-1]
     body = b"null" if items is None else b"[" + b",".join(items) + b"]"
-    return b"".join((head, b',"metadata":', codec.to_json_bytes(list_meta), b',"items":', body, b"}\n"))
+    return b"".join((head, b',"metadata":', orjson.dumps(list_meta), b',"items":', body, b"}\n"))
 
 
 async def _partial_list(shown: Shown, page: Page, form: Form, list_meta: meta.ListMeta) -> bytes:
@@ -179,7 +177,7 @@ async def _partial_list(shown: Shown, page: Page, form: Form, list_meta: meta.Li
         return storage.wrap(form.shape_api_version, PARTIAL_LIST, b"".join(parts))
     head = orjson.dumps({"kind": PARTIAL, "apiVersion": form.shape_api_version})[:-1]
     items = await _each(page.entries, lambda entry: head + b',"metadata":' + shown.metadata(entry) + b"}")
-    text = _json_list(PARTIAL_LIST, form.shape_api_version, list_meta, items if items else None)
+    text = _json_list(PARTIAL_LIST, form.shape_api_version, codec.to_json(list_meta), items if items else None)
     return text if form.media == JSON else dump(orjson.loads(text), form.media)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -46,7 +46,7 @@ def partial_json(metadata: Any, form: Form) -> dict[str, Any]:
     return {"kind": PARTIAL, "apiVersion": form.shape_api_version, "metadata": metadata}
 
 
-@cache
+@lru_cache(maxsize=256)
 def columns(kind: Kind) -> list[dict[str, Any]]:
     """Return a kind's column definitions."""
     return [

@@ -83,6 +83,7 @@ class HttpFront:
         self._streams = streams.StreamFront(pods)
         self.discovery = Discovery(api.served())
         self._documents = Documents(self.discovery)
+        self._changes = api.changes
         self._runner: web.ServerRunner | None = None
         self._observe: dict[str, Any] = {}
         self.port = 0
@@ -296,7 +297,11 @@ class HttpFront:
         return known
 
     async def _document(self, http: web.BaseRequest, parts: list[str], accept: str) -> Reply | None:
-        path = [part for part in parts if part]
+        path = parts if parts[-1] else parts[:-1]
+        if not all(path):
+            return None
+        if not path or path[0] in ("api", "apis", "openapi"):
+            await self._look_around()
         if not path:
             return Reply(200, render.dump({"paths": self._paths()}, JSON), JSON)
         match path:
@@ -323,6 +328,14 @@ class HttpFront:
             case ["openapi", *rest]:
                 return await self._documents.serve(rest, accept)
         return None
+
+    async def _look_around(self) -> None:
+        """Make the documents follow what is served."""
+        await self._api.look_around()
+        if self._changes != self._api.changes:
+            self._changes = self._api.changes
+            self.discovery = Discovery(self._api.served())
+            self._documents.follow(self.discovery)
 
     def _paths(self) -> list[str]:
         paths = ["/api", "/api/v1", "/apis"]

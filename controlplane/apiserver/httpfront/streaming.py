@@ -49,7 +49,7 @@ class Encoder:
         self._include = include
         self._first = True
         version = shown.kind.api_version
-        self._name = f"http {form.media} {form.shape} {form.version} {version}"
+        self._name = f"http {form.media} {form.shape} {form.version} {version}{shown.resource.state}"
 
     def event(self, event: WatchEvent, *, initial_end: bool = False) -> bytes:
         """Return an event's bytes; empty for one that has none in this form."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wharfinger.api.kinds import Kind
 
 _HEARTBEATS = "kube-node-lease"
+_LEASES = "leases.coordination.k8s.io"
 
 
 def guard_key(node: str) -> str:
@@ -66,11 +67,11 @@ def check_fence(fence: Fence | None, failed: CompareFailed) -> None:
 
 def on_write(kind: Kind, new: Any, old: Any | None) -> list[Put]:
     """Return what is written along with an object's new state (`old` is None for a create)."""
-    if kind.resource == "pods":
+    if kind.group_resource == "pods":
         node = new.spec.nodeName
         if node and (old is None or old.spec.nodeName != node):
             return [guard(node, new.metadata.uid)]
-    elif kind.resource == "leases" and new.metadata.namespace != _HEARTBEATS:
+    elif kind.group_resource == _LEASES and new.metadata.namespace != _HEARTBEATS:
         holder = new.spec.holderIdentity
         before = old.spec.holderIdentity if old is not None else ""
         # A leader that lost its lease for a while and takes it again under its name begins a new term, too: it counts
@@ -86,6 +87,6 @@ def on_delete(kind: Kind, old: Any) -> list[str]:
     """Return the keys that go with an object: a deleted Lease has no holder, a service needs no address any more."""
     if kind.group_resource == "services":
         return addresses.released(old)
-    if kind.resource == "leases" and old.metadata.namespace != _HEARTBEATS:
+    if kind.group_resource == _LEASES and old.metadata.namespace != _HEARTBEATS:
         return [fence_key(old.metadata.namespace, old.metadata.name)]
     return []

@@ -117,6 +117,12 @@ class Deleter:
         self._check_preconditions(options, old)
         if self.resource.kind.group_resource == "namespaces":
             return await self._delete_namespace(request, options, base, old)
+        if not old.metadata.HasField("deletionTimestamp"):
+            obj = type(old)()
+            obj.CopyFrom(old)
+            if self.resource.strategy.begin_delete(obj):
+                base, obj = await self._write(request, base, obj, extra)
+                return self._answer(obj, base.revision)
         return await self._delete(request, options, base, old, extra)
 
     async def _delete(

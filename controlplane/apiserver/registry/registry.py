@@ -11,6 +11,8 @@ from controlplane.apiserver.registry.resources import StoredResource
 from controlplane.apiserver.registry.writer import Writer
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from controlplane.apiserver.addresses import Addresses
     from controlplane.apiserver.admission import Admission
     from controlplane.apiserver.store import Cache, Store
@@ -29,9 +31,12 @@ class Registry:
         *,
         ttl: int = 0,
         addresses: Addresses | None = None,
+        resource: StoredResource | None = None,
     ) -> None:
         self.kind = kind
-        self.resource = StoredResource(kind, CONVERSIONS.get((kind.group, kind.version, kind.resource)))
+        self.resource = resource or StoredResource(kind, CONVERSIONS.get((kind.group, kind.version, kind.resource)))
+        self.follow_up: Callable[[str, int], Awaitable[None]] | None = None
+        """Awaited with the object's name and revision after each write, as part of it; none for nearly all kinds."""
         self.strategy = self.resource.strategy
         self.reader = Reader(self.resource, cache)
         self.writer = Writer(self.resource, store, cache, admission, ttl=ttl, addresses=addresses)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from controlplane.apiserver.registry.conversion import Conversion
     from controlplane.apiserver.store import Entry
+    from controlplane.apiserver.strategies import Strategy
     from wharfinger.api.kinds import Kind
 
 
@@ -38,13 +39,15 @@ def cache_resource(kind: Kind) -> Resource:
 class StoredResource:
     """Where and how objects of one served kind lie."""
 
-    def __init__(self, kind: Kind, conversion: Conversion | None = None) -> None:
+    def __init__(self, kind: Kind, conversion: Conversion | None = None, *, strategy: Strategy | None = None) -> None:
         self.kind = kind
-        self.strategy = strategy_for(kind)
+        self.strategy = strategy or strategy_for(kind)
         self.prefix = kind.etcd_prefix + "/"
         self.conversion = conversion
         # Definitions of custom resources are stored as JSON, everything else as protobuf in an envelope.
         self._enveloped = kind.group_resource != "customresourcedefinitions.apiextensions.k8s.io"
+        self.state = ""
+        """Tells the bytes of one state of a custom kind's definition from those of another."""
         self._form = f"protobuf {kind.api_version}" if conversion else "protobuf"
 
     def key(self, namespace: str, name: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver.strategies.base import Strategy
 from wharfinger.api import times
+from wharfinger.api.custom import naming
 
 if TYPE_CHECKING:
     from controlplane.apiserver.request import Request
@@ -45,6 +46,21 @@ class DefinitionStrategy(Versioned):
         obj.status.storedVersions.extend(
             item.name for item in obj.spec.versions if item.storage and item.name not in known
         )
+
+
+    def begin_delete(self, obj: Any) -> bool:
+        """Hold the definition until its objects are gone."""
+        obj.metadata.deletionTimestamp.CopyFrom(times.now())
+        if naming.FINALIZER not in obj.metadata.finalizers:
+            obj.metadata.finalizers.append(naming.FINALIZER)
+        naming.set_condition(
+            obj,
+            naming.TERMINATING,
+            "True",
+            "InstanceDeletionPending",
+            "the definition is marked for deletion; its objects are deleted next",
+        )
+        return True
 
 
 class VersionedUncounted(Uncounted):

@@ -18,12 +18,8 @@ from wharfinger.api import durations, times
 
 _PART = r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 _HOST = re.compile(rf"(?=.{{1,255}}\Z)({_PART}\.)*{_PART}\.?")
-    r"(?=.{1,255}\Z)([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)*[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.?"
-)
 _MAIL = re.compile(r"[^@\s<>()\[\]\\,;:\"]+@[^@\s<>()\[\]\\,;:\"]+")
 _MAC = re.compile(
-    r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}([:-][0-9a-fA-F]{2}){0,14}|([0-9a-fA-F]{4}\.){2,9}[0-9a-fA-F]{4}"
-)
     r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}([:-][0-9a-fA-F]{2}){0,14}|([0-9a-fA-F]{4}\.){2,9}[0-9a-fA-F]{4}"
 )
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?([0-9a-fA-F])[0-9a-fA-F]{3}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}")

@@ -1,8 +1,8 @@
 """Which names a definition gets: those that no other definition of its group has.
 
 The two conditions follow from that. ``NamesAccepted`` says whether all wanted names are its own; ``Established``
-becomes true with the first full acceptance and stays so. Names that are taken keep their former value. Pure: definitions in,
-status out. Source: the descriptions of CustomResourceDefinitionStatus in Kubernetes' API reference.
+becomes true with the first full acceptance and stays so. Names that are taken keep their former value. Pure:
+definitions in, status out. Source: the descriptions of CustomResourceDefinitionStatus in Kubernetes' API reference.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.api.custom import values
+from wharfinger.api.errors import FieldError, invalid
 from wharfinger.api.validation import metadata, names
 from wharfinger.api.validation.errors import Errors
 from wharfinger.api.validation.registry import Rules
@@ -22,8 +23,7 @@ def rules_of(kind: CustomKind, schema: Schema | None) -> Rules:
         return Rules(create=lambda obj, errors: None, update=lambda obj, old, errors: None)
 
     def create(obj: Any, errors: Errors) -> None:
-        if not _is_of_kind(obj, kind, errors):
-            return
+        _check_kind(obj, kind)
         metadata.validate(obj.metadata, errors, namespaced=kind.namespaced, name=names.dns1123_subdomain)
         value = obj.to_value()
         values.validate(value, schema, errors)
@@ -32,8 +32,7 @@ def rules_of(kind: CustomKind, schema: Schema | None) -> Rules:
         values.duplicates(value, schema, errors)
 
     def update(obj: Any, old: Any, errors: Errors) -> None:
-        if not _is_of_kind(obj, kind, errors):
-            return
+        _check_kind(obj, kind)
         metadata.validate(obj.metadata, errors, namespaced=kind.namespaced, name=names.dns1123_subdomain)
         metadata.validate_update(obj.metadata, old.metadata, errors)
         status(obj, old, errors)
@@ -51,11 +50,11 @@ def rules_of(kind: CustomKind, schema: Schema | None) -> Rules:
     return Rules(create=create, update=update, subresources={"status": status})
 
 
-def _is_of_kind(obj: Any, kind: CustomKind, errors: Errors) -> bool:
+def _check_kind(obj: Any, kind: CustomKind) -> None:
+    """Raise InvalidError for an object that says that it is another kind: under the name that it gives itself."""
     if obj.kind != kind.kind:
-        errors.invalid("kind", obj.kind, f"must be {kind.kind}")
-        return False
-    return True
+        cause = FieldError.invalid("kind", obj.kind, f"must be {kind.kind}")
+        raise invalid(obj.kind, kind.group, obj.metadata.name, [cause])
 
 
 def _replicas(obj: Any, kind: CustomKind, errors: Errors) -> None:

@@ -212,13 +212,14 @@ def _combined(value: Any, schema: Schema, errors: Errors, path: str) -> None:
             errors.invalid(NOWHERE, "", f'"{where}" must validate at least one schema (anyOf)')
             errors += closest
     if schema.one_of:
-        found = [_alone(value, item, path) for item in schema.one_of]
-        right = sum(not causes for causes in found)
+        each = [_alone(value, item, path) for item in schema.one_of]
+        right = sum(not causes for causes in each)
         if right != 1:
             how = f"Found {right} valid alternatives" if right else "Found none valid"
             errors.invalid(NOWHERE, "", f'"{where}" must validate one and only one schema (oneOf). {how}')
             if not right:
-                errors += min(found, key=lambda causes: len(causes))
+                nearest = min(each, key=len)
+                errors += nearest
     if schema.all_of:
         found = [_alone(value, item, path) for item in schema.all_of]
         for causes in found:
