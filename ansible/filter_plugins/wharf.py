@@ -39,6 +39,11 @@ def host(network: str, number: int) -> str:
     return str(ipaddress.ip_network(network)[number])
 
 
+def mac(number: int) -> str:
+    """Return the hardware address of node number `number` in the tunnel: locally administered, ours alone."""
+    return f"0a:58:77:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
+
+
 def is_address(text: object) -> bool:
     """Whether a text is an IP address."""
     try:
@@ -53,4 +58,10 @@ class FilterModule:
 
     def filters(self) -> dict[str, object]:
         """Return the filters by name."""
-        return {"wharf_allot": allot, "wharf_host": host, "wharf_subnet": subnet, "wharf_is_address": is_address}
+        return {
+            "wharf_allot": allot,
+            "wharf_host": host,
+            "wharf_is_address": is_address,
+            "wharf_mac": mac,
+            "wharf_subnet": subnet,
+        }

@@ -17,6 +17,8 @@ from wharfinger.devtools.containerd import DevtoolsError
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = Path(os.environ.get("WHARFINGER_LOCAL") or ROOT / ".local")
 """Where the cluster lives; tests set the variable, so that they do not meet a person's cluster."""
+HOSTS = LOCAL / "hosts"
+"""What `./dev up --hosts` has made."""
 EXAMPLE = "examples/pod.yaml"
 SHORT_TIMERS: dict[str, tuple[str, ...]] = {
     "apiserver": ("--default-not-ready-toleration-seconds=5", "--default-unreachable-toleration-seconds=5"),
@@ -75,14 +77,29 @@ def setup() -> None:
     help="One more flag for a daemon, such as scheduler=--log-level=debug; node= is for all agents, and DAEMON= "
     "takes away what was added before.",
 )
+@click.option(
+    "--hosts",
+    type=click.IntRange(1, 9),
+    help="Instead: so many hosts with their own systemd and network, deployed by the playbooks in ansible/ over SSH.",
+)
 def up(
-    nodes: int | None, hollow: int | None, apiservers: int | None, short_timers: bool | None, flags: tuple[str, ...]
+    nodes: int | None,
+    hollow: int | None,
+    apiservers: int | None,
+    short_timers: bool | None,
+    flags: tuple[str, ...],
+    hosts: int | None,
 ) -> None:
     """Start a cluster below .local/ and an example pod in it; what runs already stays as it is.
 
     The options are remembered for the next `up`. A daemon whose flags have changed is started again, and nodes above
     --nodes and --hollow are taken away.
     """
+    if hosts is not None:
+        if (nodes, hollow, apiservers, short_timers) != (None, None, None, None) or flags:
+            raise click.UsageError("--hosts goes with no other option: the playbooks' settings are in the inventory")
+        up_hosts(hosts)
+        return
     cluster = local()
     settings = cluster.settings
     settings.default_ports = True
@@ -101,6 +118,20 @@ def up(
         if settings.nodes + settings.hollow:
             show_example(cluster)
     say(f"up after {time.monotonic() - started:.0f} s; try: wharf get nodes   (wharf is .venv/bin/wharf)")
+
+
+def up_hosts(hosts: int) -> None:
+    """Make hosts and deploy a cluster on them; say how to use it."""
+    from wharfinger.devtools import deployment
+
+    started = time.monotonic()
+    with errors_shown():
+        made = deployment.up(HOSTS, hosts=hosts, progress=say)
+    shown = os.path.relpath(HOSTS, Path.cwd())
+    click.echo(made.run_wharf("get", "nodes", "-o", "wide").stdout.rstrip())
+    say(f"up after {time.monotonic() - started:.0f} s; try:")
+    for line in ("wharf get pods -A", "kubectl get nodes", "ssh host-1", "play upgrade.yml"):
+        click.echo(f"    {shown}/{line}")
 
 
 def set_flags(cluster: Cluster, *, short_timers: bool | None, flags: tuple[str, ...]) -> None:
@@ -144,6 +175,11 @@ def wharf(cluster: Cluster, *arguments: str) -> str:
 def down(purge: bool) -> None:
     """End the cluster; nothing stays running or mounted. Its objects stay in .local/etcd unless --purge is given."""
     with errors_shown():
+        if HOSTS.exists():
+            from wharfinger.devtools import deployment
+
+            deployment.down(HOSTS)
+            say("the hosts are removed")
         local().down(purge=purge)
     say("down" + ("; .local is removed" if purge else "; ./dev up brings it back with its objects"))
 

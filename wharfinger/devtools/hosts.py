@@ -329,6 +329,11 @@ class Bed:
                 wait_for(lambda top=top: _remove_tree(top), timeout=10, what=f"processes in {top} to end")  # type: ignore[misc]
 
 
+def missing_tools() -> list[str]:
+    """Return the Debian packages that this machine lacks for making hosts."""
+    return sorted(package for tool, package in TOOLS.items() if shutil.which(tool) is None)
+
+
 def ensure_base(cache: Path = CACHE) -> Path:
     """Return the folder of the Debian base, made once and then kept; it must never be changed while hosts run.
 
@@ -340,8 +345,7 @@ def ensure_base(cache: Path = CACHE) -> Path:
         raise DevtoolsError(
             "test hosts need cgroup v1 (hybrid) on this machine; boot with systemd.unified_cgroup_hierarchy=0"
         )
-    missing = sorted(package for tool, package in TOOLS.items() if shutil.which(tool) is None)
-    if missing:
+    if missing := missing_tools():
         raise DevtoolsError(f"test hosts need more packages: apt-get install {' '.join(missing)}")
     recipe = hashlib.sha256(" ".join((MIRROR, SUITE, *PACKAGES)).encode()).hexdigest()[:12]
     base = cache / f"base-{recipe}"

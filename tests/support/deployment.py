@@ -1,0 +1,94 @@
+"""A cluster on test hosts, deployed by the project's own playbooks: what the tests in tests/cluster share."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from wharfinger.devtools.containerd import DevtoolsError
+from wharfinger.devtools.deployment import Deployment, ansible
+from wharfinger.devtools.hosts import Bed, ensure_base
+
+ROOT = Path(__file__).resolve().parents[2]
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: on-{node}}}
+spec:
+  nodeName: {node}
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: web
+    image: wharf.local/busybox:1
+    command: [sh, -c, "mkdir -p /www && echo {node} > /www/index.html && exec httpd -f -p 8080 -h /www"]
+---
+"""
+
+
+class Site(Deployment):
+    """A deployment whose failures are the test's."""
+
+    def __init__(self, bed: Bed, folder: Path) -> None:
+        super().__init__(bed, folder, source=folder / "source")
+
+    def copy_source(self, source: Path) -> None:
+        """Deploy a copy of these sources, so that what others edit meanwhile does not count as a change."""
+        shutil.rmtree(self.source, ignore_errors=True)
+        ignored = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "ansible")
+        shutil.copytree(source, self.source, ignore=ignored)
+        shutil.rmtree(self.source / "wharfinger/proto", ignore_errors=True)
+
+    def done(self, name: str, *arguments: str, on_controller: bool = True) -> str:
+        """Run a playbook that must succeed; return what it printed."""
+        done = self.play(name, *arguments, on_controller=on_controller)
+        assert done.returncode == 0, f"{name} failed:\n{done.stdout[-6000:]}"
+        return done.stdout
+
+    def wharf(self, *arguments: str, text: str | None = None) -> str:
+        """Run a wharf that must succeed; return what it printed."""
+        done = self.run_wharf(*arguments, text=text)
+        assert done.returncode == 0, f"wharf {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def run_pods(self, *nodes: str) -> None:
+        self.wharf("create", "-f", "-", text="".join(POD.format(node=node) for node in nodes))
+        for node in nodes:
+            self.wharf("wait", "--for=condition=Ready", f"pod/on-{node}", "--timeout=120s")
+
+    def fetch(self, source: str, target: str) -> str:
+        """Return what the pod on `target` answers to the network namespace of the pod on `source`."""
+        address = self.wharf("get", "pod", f"on-{target}", "-o", "jsonpath={.status.podIP}").strip()
+        program = (
+            f"from urllib.request import urlopen as o; print(o('http://{address}:8080/', timeout=10).read().decode())"
+        )
+        pid = "pid=$(pgrep -x httpd) && nsenter --net=/proc/$pid/ns/net"
+        return self.bed.ssh(source, f'{pid} python3 -c "{program}"').stdout.strip()
+
+
+def changes(output: str) -> dict[str, int]:
+    """Return the number of changes by host from the recap."""
+    return {host: int(count) for host, count in re.findall(r"^(\S+) +: ok=\d+ +changed=(\d+)", output, re.MULTILINE)}
+
+
+@contextmanager
+def site_of(folder: Path, *, hosts: int) -> Iterator[Site]:
+    """Make hosts for a cluster, and remove them again. Skips the test where this machine cannot."""
+    if ansible() is None:
+        pytest.skip("ansible-playbook is not installed: pip install -e '.[deploy]'")
+    try:
+        ensure_base()
+    except DevtoolsError as error:
+        pytest.skip(str(error))
+    bed = Bed.create(folder / "bed", hosts=hosts)
+    try:
+        bed.up()
+        site = Site(bed, folder)
+        site.copy_source(ROOT)
+        yield site
+    finally:
+        bed.down()
