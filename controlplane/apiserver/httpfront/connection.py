@@ -30,6 +30,8 @@ LINE_BYTES = 256 << 10
 """Of a request line: the command of an exec stands in it, and so do selectors of many names."""
 FIELD_BYTES = 32 << 10
 """Of one header."""
+LINGER_SECONDS = 2.0
+"""How long the rest of a refused body is read and dropped, so that its sender gets to see the answer."""
 _HEADERS_TOO_LARGE = 431
 _TEXT = 300
 """Characters of a parser's complaint that a client gets to see."""
@@ -127,6 +129,7 @@ class Server(web.Server):
             max_line_size=LINE_BYTES,
             max_field_size=FIELD_BYTES,
             auto_decompress=False,  # a body says its own size; what unfolds to gigabytes is refused by its header
+            lingering_time=LINGER_SECONDS,
             **options,
         )
         self._header_seconds = header_seconds
