@@ -115,10 +115,7 @@ class Reviews:
             raise errors.BadRequestError("no namespace on request")
         status = review.status
         status.Clear()
-        if MASTERS in user.groups:
-            found = Rules(EVERYTHING)
-        else:
-            found = self._authorizers.rules(user, namespace)
+        found = Rules(EVERYTHING) if MASTERS in user.groups else self._authorizers.rules(user, namespace)
         for rule in found.rules:
             if rule.urls:
                 status.nonResourceRules.add(verbs=rule.verbs, nonResourceURLs=rule.urls)

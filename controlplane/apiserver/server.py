@@ -60,6 +60,7 @@ class Server:
         authorizers = modes.authorizers(config.authorization_modes, self.cache, book)
         admission = default_admission(
             self.cache,
+            authorizers,
             last=[Escalation(authorizers, book)],
             not_ready=config.not_ready_toleration_seconds,
             unreachable=config.unreachable_toleration_seconds,

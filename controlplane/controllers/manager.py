@@ -25,6 +25,7 @@ from controlplane.controllers.node_lifecycle import NodeLifecycleController
 from controlplane.controllers.options import Options
 from controlplane.controllers.pod_gc import PodGarbageCollector
 from controlplane.controllers.replicaset import ReplicaSetController
+from controlplane.controllers.role_aggregation import RoleAggregationController
 from controlplane.controllers.root_ca import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
 from controlplane.controllers.storage_protection import StorageProtectionController
@@ -49,6 +50,7 @@ FACTORIES: tuple[Callable[[Context], Controller], ...] = (
     ServiceAccountController,
     RootCAPublisher,
     StorageProtectionController,
+    RoleAggregationController,
     GarbageCollector,
 )
 """Every controller; one line each."""

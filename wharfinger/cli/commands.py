@@ -62,6 +62,7 @@ COMMANDS: dict[str, Entry] = {
     "cluster-info": _entry("version:cluster_info", SETUP, "Show where the control plane is"),
     "version": _entry("version:version", SETUP, "Show the versions of wharf and of the server"),
     "config": _entry("config:config", SETUP, "Look at and change the kubeconfig"),
+    "auth": _entry("auth:auth", SETUP, "Show who you are and what you may do"),
     "etcd": _entry("etcd:etcd", SETUP, "Look after the etcd behind the apiservers"),
     "pki": _entry("pki:pki", SETUP, "Make and look at the cluster's certificates"),
     "completion": _entry("completion:completion", OTHER, "Print the completion script of a shell"),

@@ -95,10 +95,13 @@ class LazyGroup(click.Group):
 @click.option("-n", "--namespace", metavar="NAMESPACE", help="The namespace of this request.")
 @click.option("-s", "--server", metavar="HOST:PORT", help="The apiserver's gRPC address.")
 @click.option("--token", metavar="TOKEN", help="Bearer token for the apiserver.")
+@click.option("--as", "as_user", metavar="USER", help="Act as another user, if you may impersonate it.")
+@click.option("--as-group", multiple=True, metavar="GROUP", help="A group to act as a member of; may be repeated.")
+@click.option("--as-uid", metavar="UID", help="The uid to act with.")
 @click.pass_context
-def wharf(ctx: click.Context, /, **overrides: str | None) -> None:
+def wharf(ctx: click.Context, /, **overrides: Any) -> None:
     """Control a Wharfinger cluster; what you know of kubectl works here."""
-    ctx.obj = {name: value for name, value in overrides.items() if value is not None}
+    ctx.obj = {name: value for name, value in overrides.items() if value is not None and value != ()}
 
 
 def main(argv: list[str] | None = None) -> None:

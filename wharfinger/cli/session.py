@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SHARED = ("kubeconfig", "context", "cluster", "user", "namespace", "server", "token")
+SHARED = (
+    "kubeconfig", "context", "cluster", "user", "namespace", "server", "token", "as_user", "as_group", "as_uid",
+)  # fmt: skip
 _FLAGS = "(command line)"
 """Name of the kubeconfig entries that flags stand for."""
 _NO_CHECKOUT = ", or stand in a checkout whose ./dev up has made a cluster"
@@ -71,7 +73,7 @@ class Session:
     @cached_property
     def config(self) -> ClientConfig:
         """Endpoints and credentials, with the flags applied."""
-        from wharfinger.client.config import ConfigError, from_document
+        from wharfinger.client.config import ConfigError, Impersonation, from_document
 
         document = dict(self.document)
         name = self.overrides.get("context") or document.get("current-context") or ""
@@ -90,6 +92,13 @@ class Session:
             raise CommandError(str(error)) from error
         if server := self.overrides.get("server"):
             config = replace(config, endpoints=[_grpc_address(server)], server=server)
+        if any(self.overrides.get(name) for name in ("as_user", "as_group", "as_uid")):
+            if not self.overrides.get("as_user"):
+                raise CommandError("--as-group and --as-uid need --as: a group or uid alone is nobody")
+            acting_as = Impersonation(
+                self.overrides["as_user"], self.overrides.get("as_group") or (), self.overrides.get("as_uid") or ""
+            )
+            config = replace(config, acting_as=acting_as)
         return config
 
     @property
@@ -125,6 +134,9 @@ _OPTIONS = (
     click.option("-n", "--namespace", metavar="NAMESPACE", help="The namespace of this request."),
     click.option("-s", "--server", metavar="HOST:PORT", help="The apiserver's gRPC address.", hidden=True),
     click.option("--token", metavar="TOKEN", help="Bearer token for the apiserver.", hidden=True),
+    click.option("--as", "as_user", metavar="USER", help="Act as another user, if you may.", hidden=True),
+    click.option("--as-group", multiple=True, metavar="GROUP", help="A group to act as a member of.", hidden=True),
+    click.option("--as-uid", metavar="UID", help="The uid to act with.", hidden=True),
 )
 
 
@@ -137,7 +149,7 @@ def command(name: str | None = None, **attributes: Any) -> Callable[[Callable[..
             overrides = dict(ctx.find_object(dict) or {})
             for key in SHARED:
                 value = parameters.pop(key, None)
-                if value is not None:
+                if value is not None and value != ():
                     overrides[key] = value
             session = Session(overrides)
             if inspect.iscoroutinefunction(function):

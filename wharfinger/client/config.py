@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
@@ -24,6 +25,26 @@ GRPC_EXTENSION = "wharfinger.dev/grpc"
 
 class ConfigError(Exception):
     """Raised when a kubeconfig cannot be used; says which file, which entry and what is missing."""
+
+
+@dataclass(frozen=True)
+class Impersonation:
+    """Whom to act as; the server allows it to those who may ``impersonate``."""
+
+    user: str = ""
+    groups: Sequence[str] = ()
+    uid: str = ""
+    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return what goes with each call: the headers of the HTTP API, in lower case."""
+        pairs = [("impersonate-user", self.user)] if self.user else []
+        pairs += [("impersonate-group", group) for group in self.groups]
+        if self.uid:
+            pairs.append(("impersonate-uid", self.uid))
+        for key, values in self.extra.items():
+            pairs += [(f"impersonate-extra-{quote(key.lower(), safe='')}", value) for value in values]
+        return tuple(pairs)
 
 
 @dataclass(frozen=True)
@@ -40,6 +61,7 @@ class ClientConfig:
     namespace: str = "default"
     server: str = ""
     """The HTTPS address in the kubeconfig, for messages."""
+    acting_as: Impersonation | None = None
 
     @classmethod
     def load(cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> ClientConfig:
@@ -132,7 +154,19 @@ def from_document(document: Mapping[str, Any], context: str | None = None) -> Cl
         token=str(token) if token else None,
         namespace=str(chosen.get("namespace") or "default"),
         server=str(cluster.get("server", "")),
+        acting_as=_impersonation(user),
     )
+
+
+def _impersonation(user: Mapping[str, Any]) -> Impersonation | None:
+    """Read whom a kubeconfig's user acts as; None when it says nothing of that."""
+    wanted = Impersonation(
+        str(user.get("as") or ""),
+        [str(group) for group in user.get("as-groups") or ()],
+        str(user.get("as-uid") or ""),
+        {str(key): [str(value) for value in values] for key, values in (user.get("as-user-extra") or {}).items()},
+    )
+    return wanted if wanted.metadata() else None
 
 
 def _entry(document: Mapping[str, Any], section: str, key: str, name: str) -> dict[str, Any]:

@@ -103,9 +103,10 @@ class Transport:
         if not config.endpoints:
             raise ValueError("ClientConfig.endpoints is empty: at least one host:port is needed")
         self.config = config
-        self.metadata: tuple[tuple[str, str], ...] | None = (
-            (("authorization", f"Bearer {config.token}"),) if config.token else None
-        )
+        metadata = [("authorization", f"Bearer {config.token}")] if config.token else []
+        if config.acting_as is not None:
+            metadata += config.acting_as.metadata()
+        self.metadata: tuple[tuple[str, str], ...] | None = tuple(metadata) or None
         self._endpoints: dict[str, Endpoint] = {}
         self._current = 0
 

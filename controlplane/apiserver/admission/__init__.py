@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controlplane.apiserver.admission.base import Operation, Step
+from controlplane.apiserver.admission.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
 from controlplane.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from controlplane.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.node_restriction import NodeRestriction
@@ -17,6 +22,7 @@ from controlplane.apiserver.admission.taint_nodes_by_condition import TaintNodes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from controlplane.apiserver.auth.authorizer import Authorizers
     from controlplane.apiserver.store import Cache
     from wharfinger.api.kinds import Kind
 
@@ -33,12 +39,12 @@ class Admission:
 
 
 def default_admission(
-    cache: Cache, *, last: Sequence[Step] = (), not_ready: int = 300, unreachable: int = 300
+    cache: Cache, authorizers: Authorizers, *, last: Sequence[Step] = (), not_ready: int = 300, unreachable: int = 300
 ) -> Admission:
     """Return the steps of a server in Kubernetes' order.
 
-    `last` are steps that come after all others, such as those that need to know who may do what.
-    `not_ready` and `unreachable` are how many seconds pods stay on such nodes when they do not say.
+    `last` are steps that come after all others. `not_ready` and `unreachable` are how many seconds pods stay on such
+    nodes when they do not say.
     """
     return Admission(
         [
@@ -47,9 +53,12 @@ def default_admission(
             NodeRestriction(cache),
             TaintNodesByCondition(),
             Priority(cache),
-            RuntimeClass(cache),
             DefaultTolerationSeconds(not_ready, unreachable),
             StorageProtection(),
+            RuntimeClass(cache),
+            CertificateApproval(authorizers),
+            CertificateSigning(authorizers),
+            CertificateSubjectRestriction(),
             *last,
         ]
     )

@@ -48,15 +48,17 @@ class Attributes:
 def of_request(request: Request) -> Attributes:
     """Return the question that a request is.
 
-    A list or watch of one name (``metadata.name=x``) is about that object, as in Kubernetes: who may only see x may
-    watch it.
+    As in Kubernetes, a list or watch of one name (``metadata.name=x``) is about that object: who may only see x may
+    watch it. And a namespace counts as being in itself, so that a role there may be about it.
     """
     kind = request.kind
-    name, selector = request.name, request.field_selector
+    name, namespace, selector = request.name, request.namespace, request.field_selector
     if not name and selector and request.verb in _COLLECTION:
         name = exact(selector, "metadata.name")
+    if kind.resource == "namespaces" and not kind.group:
+        namespace = request.name
     return Attributes(
-        request.user, request.verb, kind.group, kind.resource, request.subresource, request.namespace, name,
+        request.user, request.verb, kind.group, kind.resource, request.subresource, namespace, name,
         version=kind.version, field_selector=selector,
     )  # fmt: skip
 

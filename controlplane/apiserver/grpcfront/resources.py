@@ -10,12 +10,14 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver import version
+from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.binding import Binding
 from controlplane.apiserver.chain import BUILT
 from controlplane.apiserver.grpcfront import wire
 from controlplane.apiserver.grpcfront.failures import as_status_error
 from controlplane.apiserver.request import PROTOBUF, Answer, Body, Fence, Request, WriteOptions
 from wharfinger.api import errors, kinds
+from wharfinger.api.custom import CustomKind
 from wharfinger.api.errors import FieldError
 from wharfinger.api.types import meta
 from wharfinger.proto.native import resources_v1_pb2 as native
@@ -168,6 +170,7 @@ class Calls:
 
     async def version(self, user: User, message: native.VersionRequest) -> bytes:
         """Serve Version."""
+        self.api.authorizers.require(Attributes(user, "get", path="/version"))
         return native.VersionInfo(
             major=version.MAJOR,
             minor=version.MINOR,
@@ -177,6 +180,7 @@ class Calls:
 
     async def discover(self, user: User, message: native.DiscoverRequest) -> bytes:
         """Serve Discover."""
+        self.api.authorizers.require(Attributes(user, "get", path="/apis"))
         await self.api.look_around()
         resources = [
             native.ResourceInfo(
@@ -189,10 +193,28 @@ class Calls:
                 verbs=kind.verbs,
                 categories=kind.categories,
                 subresources=[name for name in kind.subresources if name in BUILT],
+                custom=_custom(kind) if isinstance(kind, CustomKind) else None,
             )
             for kind in self.api.served()
         ]
         return native.Discovery(resources=resources).SerializeToString()
+
+
+def _custom(kind: CustomKind) -> native.Custom:
+    columns = [
+        native.Column(
+            name=column.name,
+            type=column.type,
+            format=column.format,
+            description=column.description,
+            priority=column.priority,
+            json_path=column.path,
+        )
+        for column in kind.columns
+    ]
+    return native.Custom(
+        singular=kind.singular, list_kind=kind.list_kind, columns=columns, storage_version=kind.storage_version
+    )
 
 
 def _machine() -> str:

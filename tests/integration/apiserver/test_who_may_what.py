@@ -1,0 +1,367 @@
+"""Who may do what, over both fronts: one table, every row asked by every user over HTTP and over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.integration.apiserver.objects import config_map, node, pod
+from tests.support.apiserver import Apiserver
+from wharfinger.api import codec, errors, kinds
+from wharfinger.api.types import core, rbac
+from wharfinger.client import Client
+
+NAMESPACE = "who"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:robot"
+USERS: dict[str, tuple[str, list[str]] | None] = {
+    "anonymous": None,
+    "plain": ("alice", ["devs"]),
+    "viewer": ("vera", []),
+    "own": ("system:node:own", ["system:nodes"]),
+    "other": ("system:node:other", ["system:nodes"]),
+    "account": (ACCOUNT, ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]),
+    "scheduler": ("system:kube-scheduler", []),
+    "manager": ("system:kube-controller-manager", []),
+    "admin": ("root", ["system:masters"]),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing to do; writes are dry runs."""
+
+    verb: str
+    path: str
+    """``RESOURCE[/NAME[/SUBRESOURCE]]``, with the group after a dot; ``who:`` in front puts it into the namespace."""
+    allowed: frozenset[str]
+    selector: str = ""
+    body: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.path} {self.selector}".strip()
+
+
+def _row(verb: str, path: str, allowed: set[str], *, selector: str = "", body: Any = None) -> Row:
+    return Row(verb, path, frozenset(allowed | {"admin"}), selector, body)
+
+
+_SPEC = {"containers": [{"name": "c", "image": "registry.example/app:1"}]}
+_POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": _SPEC}
+_RUNNING = {"status": {"message": "hello"}}
+_LABEL = {"metadata": {"labels": {"who": "me"}}}
+_RULES = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+TABLE = [
+    # secrets and config maps
+    _row("get", "who:secrets/mine", {"own", "manager"}),
+    _row("get", "who:secrets/elsewhere", {"manager", "other"}),
+    _row("get", "who:secrets/unused", {"manager"}),
+    _row("list", "who:secrets", {"manager"}),
+    _row("list", "secrets", {"manager"}),
+    _row("list", "who:secrets", {"own", "manager"}, selector="metadata.name=mine"),
+    _row("get", "who:configmaps/settings", {"viewer", "account", "manager"}),
+    _row("list", "who:configmaps", {"viewer", "account", "manager"}),
+    _row("list", "configmaps", {"manager"}),
+    _row("create", "who:configmaps", {"account", "manager"}, body={"metadata": {"name": "new"}, "data": {}}),
+    _row("patch", "who:configmaps/settings", {"account", "manager"}, body=_LABEL),
+    _row("patch", "who:configmaps/locked", {"manager"}, body=_LABEL),
+    _row("delete", "who:configmaps/settings", {"manager"}),
+    # pods
+    _row("get", "who:pods/mine", {"viewer", "own", "scheduler", "manager"}),
+    _row("get", "who:pods/theirs", {"viewer", "other", "scheduler", "manager"}),
+    _row("list", "pods", {"scheduler", "manager"}),
+    _row("list", "pods", {"own", "scheduler", "manager"}, selector="spec.nodeName=own"),
+    _row("list", "who:pods", {"viewer", "scheduler", "manager"}),
+    _row("create", "who:pods", {"manager"}, body=_POD),
+    _row("patch", "who:pods/mine/status", {"own", "scheduler", "manager"}, body=_RUNNING),
+    _row("patch", "who:pods/theirs/status", {"other", "scheduler", "manager"}, body=_RUNNING),
+    _row("patch", "who:pods/mine", {"manager"}, body=_LABEL),
+    _row("delete", "who:pods/mine", {"own", "scheduler", "manager"}),
+    _row("delete", "who:pods/theirs", {"other", "scheduler", "manager"}),
+    # nodes and leases
+    _row("get", "nodes/own", {"own", "scheduler", "manager"}),
+    _row("list", "nodes", {"scheduler", "manager"}),
+    _row("patch", "nodes/own", {"own", "manager"}, body=_LABEL),
+    _row("patch", "nodes/other", {"other", "manager"}, body=_LABEL),
+    _row("patch", "nodes/own", {"manager"}, body={"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
+    _row("patch", "nodes/own", {"manager"}, body={"metadata": {"labels": {"node-restriction.kubernetes.io/x": "y"}}}),
+    _row("delete", "nodes/own", {"manager"}),
+    _row("list", "kube-node-lease:leases.coordination.k8s.io", {"manager"}),
+    # rights themselves
+    _row("list", "clusterroles.rbac.authorization.k8s.io", {"manager"}),
+    _row(
+        "create", "who:roles.rbac.authorization.k8s.io", set(),
+        body={"metadata": {"name": "grab"}, "rules": _RULES},
+    ),
+    _row("get", "namespaces/who", {"viewer", "scheduler", "manager"}),
+    _row("delete", "namespaces/who", {"manager"}),
+]  # fmt: skip
+PATHS = {
+    "/version": set(USERS),
+    "/healthz": set(USERS),
+    "/readyz": set(USERS),
+    "/readyz/etcd": {"admin"},
+    "/api": set(USERS) - {"anonymous"},
+    "/apis/apps/v1": set(USERS) - {"anonymous"},
+    "/openapi/v3": set(USERS) - {"anonymous"},
+    "/metrics": {"admin"},
+    "/": {"admin"},
+    "/logs/x": {"admin"},
+}
+
+
+@pytest.fixture(scope="module")
+def world(server: Apiserver) -> Apiserver:
+    """Makes the namespace, two nodes with a pod each, what they name, and the rights of two users."""
+
+    async def make() -> None:
+        async with server.client() as client:
+            namespace = core.Namespace()
+            namespace.metadata.name = NAMESPACE
+            await client.resource(core.Namespace).create(namespace)
+            for name in ("own", "other"):
+                try:
+                    await client.resource(core.Node).create(node(name))
+                except errors.AlreadyExistsError:
+                    continue  # left by another module
+            for name in ("mine", "elsewhere", "unused"):
+                secret = core.Secret()
+                secret.metadata.name, secret.metadata.namespace = name, NAMESPACE
+                await client.resource(core.Secret).create(secret)
+            for name in ("settings", "locked"):
+                await client.resource(core.ConfigMap).create(config_map(name, NAMESPACE))
+            for name, place, secret_name in (("mine", "own", "mine"), ("theirs", "other", "elsewhere")):
+                made = pod(name, NAMESPACE, node=place)
+                made.spec.volumes.add(name="v").volumeSource.secret.secretName = secret_name
+                await client.resource(core.Pod).create(made)
+            await _grant(client)
+
+    asyncio.run(make())
+    return server
+
+
+async def _grant(client: Client) -> None:
+    role = rbac.Role()
+    role.metadata.name, role.metadata.namespace = "robot", NAMESPACE
+    role.rules.add(verbs=["get", "list", "create"], apiGroups=[""], resources=["configmaps"])
+    role.rules.add(verbs=["patch"], apiGroups=[""], resources=["configmaps"], resourceNames=["settings"])
+    # May write roles, but has nothing to give away.
+    role.rules.add(verbs=["create"], apiGroups=["rbac.authorization.k8s.io"], resources=["roles"])
+    await client.resource(rbac.Role).create(role)
+    view = rbac.ClusterRole()
+    view.metadata.name = "who-viewer"
+    view.rules.add(verbs=["get", "list", "watch"], apiGroups=[""], resources=["pods", "configmaps", "namespaces"])
+    await client.resource(rbac.ClusterRole).create(view)
+    for name, kind, reference, subject in (
+        ("robot", "Role", "robot", rbac.Subject(kind="ServiceAccount", name="robot", namespace=NAMESPACE)),
+        (
+            "viewer", "ClusterRole", "who-viewer",
+            rbac.Subject(kind="User", name="vera", apiGroup="rbac.authorization.k8s.io"),
+        ),
+    ):  # fmt: skip
+        binding = rbac.RoleBinding()
+        binding.metadata.name, binding.metadata.namespace = name, NAMESPACE
+        binding.roleRef.apiGroup, binding.roleRef.kind, binding.roleRef.name = (
+            "rbac.authorization.k8s.io", kind, reference,
+        )  # fmt: skip
+        binding.subjects.append(subject)
+        await client.resource(rbac.RoleBinding).create(binding)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A row's path taken apart."""
+
+    kind: kinds.Kind
+    namespace: str
+    name: str
+    subresource: str
+
+    @classmethod
+    def of(cls, path: str) -> Place:
+        namespace, _, rest = path.rpartition(":")
+        resource, *more = rest.split("/")
+        word, _, group = resource.partition(".")
+        kind = next(kind for kind in kinds.KINDS if (kind.resource, kind.group) == (word, group))
+        if kind.resource == "namespaces":
+            namespace = ""
+        name, subresource = (*more, "", "")[:2]
+        return cls(kind, namespace, name, subresource)
+
+    @property
+    def url(self) -> str:
+        kind = self.kind
+        parts = ["apis", kind.group, kind.version] if kind.group else ["api", kind.version]
+        if self.namespace:
+            parts += ["namespaces", self.namespace]
+        return "/" + "/".join([*parts, kind.resource, *filter(None, (self.name, self.subresource))])
+
+
+def _body(row: Row, kind: kinds.Kind) -> bytes:
+    return json.dumps({"apiVersion": kind.api_version, "kind": kind.kind, **row.body}).encode()
+
+
+class Http:
+    """One user's HTTP."""
+
+    def __init__(self, server: Apiserver, user: tuple[str, list[str]] | None, folder: Path) -> None:
+        self.base = f"https://127.0.0.1:{server.secure_port}"
+        self.context = ssl.create_default_context(cafile=str(server.folder / "ca.crt"))
+        if user is not None:
+            config = server.config(*user)
+            assert config.cert is not None
+            assert config.key is not None
+            (folder / "cert").write_bytes(config.cert)
+            (folder / "key").write_bytes(config.key)
+            self.context.load_cert_chain(folder / "cert", folder / "key")
+
+    async def ask(self, session: aiohttp.ClientSession, method: str, path: str, **options: Any) -> tuple[int, str]:
+        async with session.request(method, self.base + path, ssl=self.context, **options) as answer:
+            return answer.status, await answer.text()
+
+    async def do(self, session: aiohttp.ClientSession, row: Row) -> tuple[int, str]:
+        place = Place.of(row.path)
+        method = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}.get(row.verb, "GET")
+        query: dict[str, str] = {"fieldSelector": row.selector} if row.selector else {}
+        headers: dict[str, str] = {}
+        data = None
+        if method != "GET":
+            query["dryRun"] = "All"
+        if row.body is not None:
+            data = _body(row, place.kind)
+            headers["Content-Type"] = "application/merge-patch+json" if row.verb == "patch" else "application/json"
+        return await self.ask(session, method, place.url, params=query, data=data, headers=headers)
+
+
+async def _over_grpc(client: Client, row: Row) -> int:
+    place = Place.of(row.path)
+    where = {"namespace": place.namespace}
+    raw = client.raw(place.kind)
+    try:
+        match row.verb:
+            case "get":
+                await raw.get(place.name, subresource=place.subresource, **where)
+            case "list":
+                await client.resource(place.kind.message).list(field_selector=row.selector, **where)
+            case "create":
+                await raw.create(_body(row, place.kind), dry_run=True, **where)
+            case "patch":
+                await raw.patch(place.name, patch=row.body, subresource=place.subresource, dry_run=True, **where)
+            case "delete":
+                await raw.delete(place.name, dry_run=True, **where)
+    except errors.StatusError as error:
+        return error.status_code
+    return 200
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("who", USERS)
+async def test_over_http(world: Apiserver, session: aiohttp.ClientSession, tmp_path: Path, who: str) -> None:
+    http = Http(world, USERS[who], tmp_path)
+    wrong = []
+    for row in TABLE:
+        code, text = await http.do(session, row)
+        if code != (403 if who not in row.allowed else 201 if row.verb == "create" else 200):
+            wrong.append(f"{row}: {code} {text[:300]}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("who", [who for who, user in USERS.items() if user is not None])
+async def test_over_grpc(world: Apiserver, who: str) -> None:
+    user = USERS[who]
+    assert user is not None
+    wrong = []
+    async with world.client(*user) as client:
+        for row in TABLE:
+            code = await _over_grpc(client, row)
+            if code != (200 if who in row.allowed else 403):
+                wrong.append(f"{row}: {code}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("who", USERS)
+async def test_paths(world: Apiserver, session: aiohttp.ClientSession, tmp_path: Path, who: str) -> None:
+    http = Http(world, USERS[who], tmp_path)
+    for path, allowed in PATHS.items():
+        code, text = await http.ask(session, "GET", path)
+        assert (code != 403) is (who in allowed), f"{path}: {code} {text[:300]}"
+    code, _ = await http.ask(session, "GET", "/apis/no.such.group/v1/things")
+    assert code == (404 if who in ("admin", "manager") else 403), "who may not ask does not learn what there is"
+
+
+async def test_without_any_credential_grpc_knows_nobody(world: Apiserver) -> None:
+    async with world.token_client("") as client:
+        with pytest.raises(errors.UnauthorizedError):
+            await client.resource(core.Pod).list()
+
+
+async def test_acting_as_another(world: Apiserver, session: aiohttp.ClientSession, tmp_path: Path) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/settings"
+    admin, alice = Http(world, USERS["admin"], tmp_path), None
+    as_vera = {"Impersonate-User": "vera"}
+    assert (await admin.ask(session, "GET", path, headers=as_vera))[0] == 200
+    assert (await admin.ask(session, "DELETE", path, headers=as_vera))[0] == 403
+    assert (await admin.ask(session, "GET", path, headers={"Impersonate-Group": "devs"}))[0] == 400
+    code, text = await admin.ask(
+        session, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        headers={
+            "Impersonate-User": ACCOUNT, "Impersonate-Uid": "u-1", "Impersonate-Extra-Acme.io%2Fproject": "x",
+            "Content-Type": "application/json",
+        },
+        data=b'{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}',
+    )  # fmt: skip
+    assert code == 201
+    assert json.loads(text)["status"]["userInfo"] == {
+        "username": ACCOUNT,
+        "uid": "u-1",
+        "groups": ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"],
+        "extra": {"acme.io/project": ["x"]},
+    }
+    alice = Http(world, USERS["plain"], tmp_path)
+    code, text = await alice.ask(session, "GET", path, headers=as_vera)
+    assert code == 403
+    assert 'User \\"alice\\" cannot impersonate resource \\"users\\"' in text
+
+
+async def test_a_change_of_roles_holds_at_once(world: Apiserver) -> None:
+    review = codec.to_json  # the answer is compared as JSON
+    async with world.client() as admin, world.client("bob", ["late"]) as bob:
+        maps = bob.resource(core.ConfigMap)
+        with pytest.raises(errors.ForbiddenError):
+            await maps.get("settings", namespace=NAMESPACE)
+        binding = rbac.RoleBinding()
+        binding.metadata.name, binding.metadata.namespace = "late", NAMESPACE
+        binding.roleRef.apiGroup, binding.roleRef.kind = "rbac.authorization.k8s.io", "ClusterRole"
+        binding.roleRef.name = "who-viewer"
+        binding.subjects.add(kind="Group", name="late", apiGroup="rbac.authorization.k8s.io")
+        made = await admin.resource(rbac.RoleBinding).create(binding)
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    assert review(await maps.get("settings", namespace=NAMESPACE))["kind"] == "ConfigMap"
+                    break
+                except errors.ForbiddenError:
+                    await asyncio.sleep(0.01)
+        made.roleRef.name = "cluster-admin"
+        with pytest.raises(errors.InvalidError, match="cannot change roleRef"):
+            await admin.resource(rbac.RoleBinding).update(made)
+        await admin.resource(rbac.RoleBinding).delete("late", namespace=NAMESPACE)
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    await maps.get("settings", namespace=NAMESPACE)
+                except errors.ForbiddenError:
+                    break
+                await asyncio.sleep(0.01)
