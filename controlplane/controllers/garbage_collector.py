@@ -5,7 +5,7 @@ metadata is decoded and kept (a full object parses as :class:`meta.PartialObject
 every kind). The graph only says whom to look at. Before anything is written the object and each owner are read
 afresh by name and compared by uid, and a delete carries uid and resourceVersion of what was judged.
 
-Not collected: Events (their owners do not matter, and they expire), and custom resources until they are served.
+Custom kinds join and leave as their definitions do. Not collected: Events, whose owners do not matter and which expire.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,8 @@ from controlplane.controllers.owner_graph import (
     decide,
     vertex_of,
 )
-from wharfinger.api import errors, kinds
+from controlplane.controllers.served_kinds import ServedKinds
+from wharfinger.api import codec, errors
 from wharfinger.api.kinds import Kind
 from wharfinger.api.types import core, meta
 from wharfinger.client import Informer, ResourceClient
@@ -53,50 +55,64 @@ class GarbageCollector:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._graph = OwnerGraph(kinds.by_kind)
+        self._served = ServedKinds(context)
+        self._graph = OwnerGraph(self._served.by_kind)
         self._queue = context.queue(self.name)
-        self._informers: list[Informer[Any]] = []
+        self._informers: dict[str, tuple[Kind, Informer[Any]]] = {}
+        """By group resource: of each, one version is watched."""
         self._clients: dict[Kind, ResourceClient[Metadata]] = {}
         self._absent: OrderedDict[tuple[str, str, str, str, str], None] = OrderedDict()
 
     async def run(self) -> None:
         """Watch everything, collect."""
         try:
-            for kind in await self._served():
-                self._watch(kind)
-            for informer in self._informers:
-                await informer.start()
-            for informer in self._informers:
+            await self._follow(await self._served.load())
+            for _, informer in list(self._informers.values()):
                 await informer.wait_synced()
             log.info("owner graph is complete", extra={"objects": len(self._graph), "kinds": len(self._informers)})
             workers = self._context.options.concurrent_gc_syncs
-            await work(self._queue, self._process, workers=workers, name=self.name)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._served.follow(self._follow), name=f"{self.name}: kinds")
+                group.create_task(work(self._queue, self._process, workers=workers, name=self.name))
         finally:
-            await asyncio.gather(*(informer.stop() for informer in self._informers))
+            await asyncio.gather(*(informer.stop() for _, informer in self._informers.values()))
 
-    async def _served(self) -> list[Kind]:
-        served: dict[str, Kind] = {}
-        for info in await self._context.client.discover():
-            kind = kinds.by_resource(info.group, info.version, info.resource)
-            if kind is None:
-                log.info("objects of this kind are not collected", extra={"resource": info.resource})
-            elif kind.resource != "events" and {"list", "watch", "delete"} <= set(kind.verbs):
-                served.setdefault(kind.group_resource, kind)
-        return list(served.values())
+    async def _follow(self, served: list[Kind]) -> None:
+        """Watch what is served, and nothing else."""
+        wanted: dict[str, Kind] = {}
+        for kind in served:
+            if kind.resource != "events" and {"list", "watch", "delete"} <= set(kind.verbs):
+                wanted.setdefault(kind.group_resource, kind)
+        for resource, (kind, informer) in list(self._informers.items()):
+            now = wanted.get(resource)
+            if now is not None and now.api_version == kind.api_version and now.kind == kind.kind:
+                continue
+            del self._informers[resource]
+            await informer.stop()
+            self._clients.pop(kind, None)
+            if now is None:  # its definition is gone, and with it all objects
+                for vertex in informer.items():
+                    self._gone(vertex)
+        for resource, kind in wanted.items():
+            if resource not in self._informers:
+                await self._watch(kind).start()
+        self._add(self._graph.resolve_again())
 
     def _client(self, kind: Kind) -> ResourceClient[Metadata]:
         if kind not in self._clients:
             client = self._context.client
-            self._clients[kind] = ResourceClient(client.transport, kind, Metadata, client.fence)
+            message: Any = kind.partial
+            self._clients[kind] = ResourceClient(client.transport, kind, message, client.fence)
         return self._clients[kind]
 
-    def _watch(self, kind: Kind) -> None:
+    def _watch(self, kind: Kind) -> Informer[Any]:
         # The informer keeps vertices, which look enough like objects to it.
         informer: Informer[Any] = Informer(self._client(kind), transform=partial(vertex_of, kind))
         informer.add_handler(
             on_add=self._seen, on_update=lambda _, new: self._seen(new), on_delete=lambda obj: self._gone(obj)
         )
-        self._informers.append(informer)
+        self._informers[kind.group_resource] = kind, informer
+        return informer
 
     def _seen(self, vertex: Vertex) -> None:
         self._add(self._graph.observe(vertex))
@@ -171,7 +187,7 @@ class GarbageCollector:
         await self._carry_out(live, decision)
 
     async def _state(self, owner: Owner, dependent: Vertex) -> OwnerState:
-        kind = kinds.by_kind(owner.api_version, owner.kind)
+        kind = self._served.by_kind(owner.api_version, owner.kind)
         if kind is None:
             return "unknown"
         if kind.namespaced and not dependent.namespace:
@@ -224,13 +240,42 @@ class GarbageCollector:
             self._add(self._graph.remove(live.uid))
 
     async def _drop_references(self, live: Vertex, owners: tuple[str, ...]) -> None:
+        if live.kind is not None and not live.kind.described:
+            await self._rewrite_owners(live, lambda owner: None if owner["uid"] in owners else owner)
+            return
         references = [{"$patch": "delete", "uid": uid} for uid in owners]
         await self._patch(live, {"metadata": {"uid": live.uid, "ownerReferences": references}}, "strategic")
 
     async def _unblock(self, live: Vertex) -> None:
+        if live.kind is not None and not live.kind.described:
+            await self._rewrite_owners(live, lambda owner: {**owner, "blockOwnerDeletion": False})
+            return
         references = [{"uid": owner.uid, "blockOwnerDeletion": False} for owner in live.owners if owner.blocks]
         if references:
             await self._patch(live, {"metadata": {"uid": live.uid, "ownerReferences": references}}, "strategic")
+
+    async def _rewrite_owners(self, vertex: Vertex, change: Callable[[Any], Any]) -> None:
+        """Change the owner references of a custom object, which takes no strategic patches: all of them at once."""
+        assert vertex.kind is not None
+        try:
+            live = await self._client(vertex.kind).get(vertex.name, namespace=vertex.namespace)
+        except errors.NotFoundError:
+            return
+        if live.metadata.uid != vertex.uid:
+            return
+        found = [change(codec.to_json(owner)) for owner in live.metadata.ownerReferences]
+        left = [owner for owner in found if owner is not None]
+        # With the version: somebody else's change in between is a conflict, and tried again.
+        await self._patch(
+            vertex,
+            {
+                "metadata": {
+                    "uid": vertex.uid,
+                    "resourceVersion": live.metadata.resourceVersion,
+                    "ownerReferences": left or None,
+                }
+            },
+        )
 
     async def _patch(self, vertex: Vertex, patch: dict[str, Any], patch_type: Any = "merge") -> None:
         assert vertex.kind is not None

@@ -8,14 +8,17 @@ Kubernetes' documentation.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from typing import Any
 
 from controlplane.controllers.context import Context, for_each, work
 from controlplane.controllers.namespace_plan import FINALIZER, Leftover, Leftovers, plan_conditions
 from controlplane.controllers.objects import deleting
-from wharfinger.api import errors, kinds
+from controlplane.controllers.served_kinds import ServedKinds
+from wharfinger.api import errors
 from wharfinger.api.kinds import Kind
-from wharfinger.api.types import core, meta
+from wharfinger.api.types import core
 from wharfinger.client import ResourceClient
 
 log = logging.getLogger(__name__)
@@ -37,26 +40,28 @@ class NamespaceController:
         self._pods = context.informers.of(core.Pod)
         self._client = context.client.resource(core.Namespace)
         self._queue = context.queue(self.name, base=0.2, maximum=30.0)
+        self._served = ServedKinds(context)
         self._kinds: list[Kind] = []
 
     async def run(self) -> None:
         """Watch and sync."""
-        self._kinds = await self._deletable()
+        await self._deletable(await self._served.load())
         self._namespaces.add_handler(on_add=self._changed, on_update=lambda _, new: self._changed(new))
         self._pods.add_handler(on_delete=self._pod_gone)
-        await work(self._queue, self._sync, workers=self._context.options.concurrent_namespace_syncs, name=self.name)
+        workers = self._context.options.concurrent_namespace_syncs
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._served.follow(self._deletable), name=f"{self.name}: kinds")
+            group.create_task(work(self._queue, self._sync, workers=workers, name=self.name))
 
-    async def _deletable(self) -> list[Kind]:
+    async def _deletable(self, served: list[Kind]) -> None:
+        """Take note of what has to be deleted with a namespace; one version of each resource."""
         found: dict[str, Kind] = {}
-        for info in await self._context.client.discover():
-            if not info.namespaced or "delete" not in info.verbs or "list" not in info.verbs:
+        for kind in served:
+            if not kind.namespaced or "delete" not in kind.verbs or "list" not in kind.verbs:
                 continue
-            kind = kinds.by_resource(info.group, info.version, info.resource)
-            if kind is None:
-                log.info("objects of this kind are not deleted with their namespace", extra={"resource": info.resource})
-            elif not (kind.group == "events.k8s.io" and kind.resource == "events"):  # the same objects as v1 events
+            if not (kind.group == "events.k8s.io" and kind.resource == "events"):  # the same objects as v1 events
                 found.setdefault(kind.group_resource, kind)
-        return list(found.values())
+        self._kinds = list(found.values())
 
     def _changed(self, namespace: core.Namespace) -> None:
         if deleting(namespace):
@@ -81,6 +86,7 @@ class NamespaceController:
             namespace = await self._client.update_status(namespace)
         if FINALIZER not in namespace.spec.finalizers:
             return
+        await self._deletable(await self._served.load())  # a kind that nobody has told of yet must not be left behind
         left = await self._empty(name)
         namespace = await self._write_status(namespace, left)
         if not left.done:
@@ -105,9 +111,8 @@ class NamespaceController:
         return left
 
     async def _empty_one(self, kind: Kind, namespace: str, left: Leftovers) -> None:
-        client = ResourceClient(
-            self._context.client.transport, kind, meta.PartialObjectMetadata, self._context.client.fence
-        )
+        message: Any = kind.partial
+        client = ResourceClient(self._context.client.transport, kind, message, self._context.client.fence)
         try:
             listed = await client.list(namespace=namespace, limit=1)
             if not listed.items:

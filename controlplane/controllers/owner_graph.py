@@ -168,6 +168,24 @@ class OwnerGraph:
         tasks: list[Task] = [("check", dependent) for dependent in vertex.dependents or ()]
         return tasks + self._leave(vertex, vertex.owners)
 
+    def resolve_again(self) -> list[Task]:
+        """Look at owners once more whose kinds were not known: they may be served by now."""
+        tasks: list[Task] = []
+        for vertex in self.vertices.values():
+            if not vertex.virtual or vertex.kind is not None:
+                continue
+            for uid in vertex.dependents or ():
+                dependent = self.vertices.get(uid)
+                for reference in dependent.owners if dependent is not None else ():
+                    if reference.uid == vertex.uid and vertex.kind is None:
+                        vertex.kind = self.resolve(reference.api_version, reference.kind)
+                        if vertex.kind is not None and not vertex.kind.namespaced:
+                            vertex.namespace = ""
+                tasks.append(("check", uid))
+            if vertex.kind is not None:
+                tasks.append(("check", vertex.uid))
+        return tasks
+
     def _link(self, vertex: Vertex, owners: Iterable[Owner]) -> list[Task]:
         tasks: list[Task] = []
         for reference in owners:

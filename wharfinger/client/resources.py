@@ -140,6 +140,8 @@ def patch_bytes(patch: bytes | Mapping[str, Any] | Sequence[Any]) -> bytes:
 
 def unknown(kind: Kind, raw: bytes, content_type: str = "") -> runtime.Unknown:
     """Wrap an object's bytes for the wire."""
+    if not kind.described:
+        content_type = content_type or JSON
     return runtime.Unknown(
         typeMeta=runtime.TypeMeta(apiVersion=kind.api_version, kind=kind.kind), raw=raw, contentType=content_type
     )

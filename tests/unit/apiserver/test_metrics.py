@@ -62,6 +62,9 @@ async def test_writes_of_the_stream_count_like_others() -> None:
         return [value("apiserver_request_total", label) or 0.0 for label in labels]
 
     before = counts()
-    calls: Any = SimpleNamespace(on_stream={"patch": patch, "delete": delete})
+    async def retried(call: Any, *args: Any) -> Any:
+        return await call(*args)
+
+    calls: Any = SimpleNamespace(on_stream={"patch": patch, "delete": delete}, api=SimpleNamespace(retried=retried))
     await WriteStream(calls, SimpleNamespace(), Call()).serve()  # type: ignore[arg-type]
     assert [now - then for now, then in zip(counts(), before, strict=True)] == [2.0, 1.0]

@@ -6,7 +6,8 @@ lives in memory beside protobuf messages; `kinds` puts all that into the :class:
 version; `naming` decides about names that two definitions want.
 """
 
+from wharfinger.api.custom.columns import PrinterColumn
 from wharfinger.api.custom.kinds import CustomKind, bare_kind, kind_of
 from wharfinger.api.custom.objects import CustomObject
 
-__all__ = ["CustomKind", "CustomObject", "bare_kind", "kind_of"]
+__all__ = ["CustomKind", "CustomObject", "PrinterColumn", "bare_kind", "kind_of"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.api import times
@@ -12,12 +13,24 @@ from wharfinger.api.tables.table import NAME, Cell, Column, Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wharfinger.api.types import apiextensions
+
+@dataclass(frozen=True, slots=True)
+class PrinterColumn:
+    """One column, as the definition asks for it."""
+
+    name: str
+    type: str
+    path: str
+    """JSONPath, beginning with a dot."""
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
 
 AGE = Column("Age", type="date", description="Time since the object was created.")
 
 
-def table_of(wanted: Sequence[apiextensions.CustomResourceColumnDefinition]) -> Table:
+def table_of(wanted: Sequence[PrinterColumn]) -> Table:
     """Make the table."""
     if not wanted:
         return Table((NAME, AGE), lambda obj, now: [obj.metadata.name, text.age(obj, now)])
@@ -30,14 +43,14 @@ def table_of(wanted: Sequence[apiextensions.CustomResourceColumnDefinition]) -> 
     return Table((NAME, *map(_column, wanted)), row)
 
 
-def _column(column: apiextensions.CustomResourceColumnDefinition) -> Column:
-    described = column.description or f"Custom resource definition column (in JSONPath format): {column.jsonPath}"
+def _column(column: PrinterColumn) -> Column:
+    described = column.description or f"Custom resource definition column (in JSONPath format): {column.path}"
     return Column(column.name, type=column.type, format=column.format, priority=column.priority, description=described)
 
 
-def _cell(column: apiextensions.CustomResourceColumnDefinition) -> Callable[[Any, float], Cell]:
+def _cell(column: PrinterColumn) -> Callable[[Any, float], Cell]:
     try:
-        template = Template("{" + column.jsonPath + "}")
+        template = Template("{" + column.path + "}")
     except JSONPathError:
         return lambda *_: None  # an old definition whose path nobody can read
     kind = column.type

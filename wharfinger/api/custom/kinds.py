@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.api.custom import columns, rules
+from wharfinger.api.custom import rules
+from wharfinger.api.custom.columns import PrinterColumn, table_of
 from wharfinger.api.custom.objects import CustomObject
 from wharfinger.api.custom.paths import SimplePath
 from wharfinger.api.custom.schema import Schema, compile_schema
@@ -43,7 +44,8 @@ class CustomKind(Kind):
     storage_version: str = ""
     """In which objects are stored; they are read in any."""
     warning: str = ""
-    columns: Table | None = None
+    columns: tuple[PrinterColumn, ...] = ()
+    shown: Table | None = None
     selectable: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
     scale: ScalePaths | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class CustomKind(Kind):
     @property
     def table(self) -> Table | None:
         """The columns of the version."""
-        return self.columns
+        return self.shown
 
     @property
     def deprecation(self) -> str:
@@ -103,6 +105,10 @@ def kind_of(
     if version.subresources.HasField("scale"):
         subresources.append("scale")
     schema = compile_schema(version.schema.openAPIV3Schema)
+    columns = tuple(
+        PrinterColumn(item.name, item.type, item.jsonPath, item.format, item.description, item.priority)
+        for item in version.additionalPrinterColumns
+    )
     made = CustomKind(
         group=spec.group,
         version=version.name,
@@ -120,7 +126,8 @@ def kind_of(
         list_name=names.listKind,
         storage_version=next((item.name for item in spec.versions if item.storage), version.name),
         warning=_warning(definition, version),
-        columns=columns.table_of(version.additionalPrinterColumns),
+        columns=columns,
+        shown=table_of(columns),
         selectable={item.jsonPath[1:]: _getter(item.jsonPath) for item in version.selectableFields},
         scale=_scale(version.subresources.scale) if "scale" in subresources else None,
         source=schema.source,
@@ -131,7 +138,8 @@ def kind_of(
 def bare_kind(
     *, group: str, version: str, kind: str, resource: str, namespaced: bool,
     short_names: Sequence[str] = (), categories: Sequence[str] = (), verbs: Sequence[str] = ALL_VERBS,
-    subresources: Sequence[str] = (),
+    subresources: Sequence[str] = (), singular: str = "", list_kind: str = "", storage_version: str = "",
+    columns: Sequence[PrinterColumn] = (),
 ) -> CustomKind:  # fmt: skip
     """Make a kind of what discovery tells: for clients, who know no schema."""
     made = CustomKind(
@@ -147,6 +155,11 @@ def bare_kind(
         verbs=tuple(verbs),
         subresources=tuple(subresources),
         etcd_prefix=f"/registry/{group}/{resource}",
+        singular_name=singular,
+        list_name=list_kind,
+        storage_version=storage_version or version,
+        columns=tuple(columns),
+        shown=table_of(columns),
     )
     return _bind(made, None)
 
