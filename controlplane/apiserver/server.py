@@ -170,6 +170,7 @@ class Server:
     async def stop(self) -> None:
         """Stop in the opposite order."""
         self._serving = self._http.serving = False
+        self.cache.end_watches()  # clients go to another server, or come back; nobody has to wait for them
         await self._front.stop(self._config.shutdown_grace)
         for task in self._tasks:
             task.cancel()

@@ -87,6 +87,7 @@ class GrpcFront:
         self._relays = relays
         self._authenticator = authenticator
         self._servers: list[grpc.aio.Server] = []
+        self._write_streams: set[streaming.WriteStream] = set()
 
     async def listen(self, address: str, credentials: grpc.ServerCredentials) -> int:
         """Open a port; returns its number. Raises RuntimeError when the address is taken."""
@@ -103,6 +104,8 @@ class GrpcFront:
 
     async def stop(self, grace: float) -> None:
         """Take no new calls; those under way have `grace` seconds."""
+        for stream in self._write_streams:
+            stream.finish()
         await asyncio.gather(*(server.stop(grace) for server in self._servers))
 
     def _handlers(self) -> tuple[grpc.GenericRpcHandler[Any, Any], ...]:
@@ -214,6 +217,11 @@ class GrpcFront:
         except StatusError as error:
             await abort(context, error, "write")
         try:
-            await streaming.WriteStream(self._calls, user, context).serve()
+            stream = streaming.WriteStream(self._calls, user, context)
+            self._write_streams.add(stream)
+            try:
+                await stream.serve()
+            finally:
+                self._write_streams.discard(stream)
         except StatusError as error:
             await abort(context, error, "write")

@@ -105,10 +105,12 @@ class WriteStream:
         self._room.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._read_all = False
+        self._finishing = False
+        self._reader: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
         """Read, work and answer until the client has closed its side and everything is answered."""
-        reader = asyncio.get_running_loop().create_task(self._read(), name="write stream: reading")
+        reader = self._reader = asyncio.get_running_loop().create_task(self._read(), name="write stream: reading")
         try:
             while not (self._read_all and not self._tasks and not self._ready):
                 await self._wake.wait()
@@ -117,10 +119,17 @@ class WriteStream:
                     ready, self._ready = self._ready, []
                     self._make_room()
                     await self._context.write(b"".join(ready))
-            await reader
+            if not self._finishing:
+                await reader
         finally:
             reader.cancel()
             # The client is gone: nobody would hear the outcomes, but what is under way goes on to its end.
+
+    def finish(self) -> None:
+        """Read no more, and end when what was read is answered: the server stops."""
+        self._finishing = True
+        if self._reader is not None:
+            self._reader.cancel()
 
     async def _read(self) -> None:
         loop = asyncio.get_running_loop()

@@ -76,6 +76,7 @@ class Cache:
         self._tasks: list[asyncio.Task[None]] = []
         self._reached: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
+        self._ending = False
         self._next_proof: asyncio.Future[int] | None = None
         self._prover: asyncio.Task[None] | None = None
         metrics.CACHE_REVISION.set_function(lambda: self._revision)
@@ -141,11 +142,16 @@ class Cache:
                 continue  # the client has logged it, and has waited
             break
 
-    async def stop(self) -> None:
-        """End the watch and all watchers."""
+    def end_watches(self) -> None:
+        """End all watchers, and refuse new ones from now on: the server stops."""
+        self._ending = True
         for state in (*self._states.values(), self._rest):
             for watcher in tuple(state.watchers):
                 watcher.close()
+
+    async def stop(self) -> None:
+        """End the watch and all watchers."""
+        self.end_watches()
         tasks = [*self._tasks, *([self._prover] if self._prover else [])]
         for task in tasks:
             task.cancel()
@@ -444,10 +450,13 @@ class Cache:
         that moves an object into or out of it is told as ADDED or DELETED. `bookmarks` asks for a BOOKMARK every few
         seconds.
 
-        Raises ExpiredError (410) when `since` is older than the window, TimeoutError_ (504) when it lies in the future.
+        Raises ExpiredError (410) when `since` is older than the window, TimeoutError_ (504) when it lies in the future,
+        ServiceUnavailableError (503) when the server is stopping.
         """
         if since is not None and since > self._revision:
             await self.wait_for(since)
+        if self._ending:
+            raise errors.ServiceUnavailableError("the server is stopping", retry_after=1)
         state = self._registered(prefix)
         selects = matches
         pair: tuple[int, str] | None = None

@@ -62,7 +62,7 @@ class EtcdConfig:
     timeout: float = 5.0
     """Seconds a single call may take."""
     patience: float = 10.0
-    """Seconds a caller waits in total while etcd is away or a write's outcome is being settled."""
+    """Seconds a caller waits in total while etcd is away or a write's outcome is being settled, if it went just now."""
 
     def __post_init__(self) -> None:
         if not self.endpoints:
@@ -95,6 +95,10 @@ def prefix_end(prefix: bytes) -> bytes:
     none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b"\x00"
+
+
+LEAST_PATIENCE = 1.0
+"""Seconds that a caller waits even though etcd has been away for long: it may be about to come back."""
 
 
 class Endpoint:
@@ -155,6 +159,18 @@ class EtcdClient:
         return self.endpoints[self._current]
 
     @property
+    def patience(self) -> float:
+        """Seconds that a caller who comes now waits for etcd.
+
+        The longer it is away, the less: a short absence is bridged, but nobody waits in vain in the middle of a long
+        one.
+        """
+        patience = self.config.patience
+        if self._lost_since is None:
+            return patience
+        return max(patience - (time.monotonic() - self._lost_since), min(LEAST_PATIENCE, patience))
+
+    @property
     def lost(self) -> bool:
         """Whether the last call got no answer."""
         return self._lost_since is not None
@@ -205,7 +221,7 @@ class EtcdClient:
 
     async def read(self, operation: str, send: Callable[[Endpoint], Awaitable[T]]) -> T:
         """Make a call that changes nothing, again and again while there is no answer, for `patience` seconds."""
-        deadline = time.monotonic() + self.config.patience
+        deadline = time.monotonic() + self.patience
         pause = 0.02
         while True:
             try:

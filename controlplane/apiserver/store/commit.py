@@ -7,6 +7,7 @@ independent:
 * All compares of nested transactions are evaluated before any of them writes. So no member may write a key that another
   one of the group writes *or compares*; such a member waits for a later group, and nothing that touches its keys
   overtakes it. Keys that are only compared (a fence) may be shared.
+* etcd with too many requests refuses a group before it happens: it is sent again, after a pause that doubles.
 * etcd refuses a group as a whole for one bad member (too large, lease ended): then each is sent alone. Under the space
   alarm only transactions without puts pass, so those go apart from the others.
 * outer operations plus the deepest member stay within etcd's ``--max-txn-ops`` (128), the request below its 1.5 MiB.
@@ -99,13 +100,15 @@ class Committer:
         self._recovery: asyncio.Task[None] | None = None
         self._unsettled: list[Member] = []
         self._alarmed = False
+        self._overload_pause = 0.0
+        """Seconds before the next attempt: longer with each refusal of an etcd that has too many requests."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
     async def commit(self, write: Write, leases: Sequence[int], *, lazy: bool = False) -> Committed:
         """Commit one write. Raises CompareFailed, EtcdFailure (refused, nothing written) or StatusError."""
         loop = self._loop
-        member = Member(write, leases, loop.create_future(), loop.time() + self._client.config.patience)
+        member = Member(write, leases, loop.create_future(), loop.time() + self._client.patience)
         if member.ops > MAX_TXN_OPS - 1:
             raise errors.RequestTooLargeError(f"a write of {member.ops} keys: must be at most {MAX_TXN_OPS - 1}")
         if lazy and self._group_max > 1:
@@ -233,6 +236,7 @@ class Committer:
             body = group[0].body if single else _encode(group)
             answer = await self._client.txn(body)
         except Overloaded:
+            self._overload_pause = min(max(2 * self._overload_pause, 0.01), 0.5)
             self._recover(group)
             return
         except Unanswered:
@@ -258,6 +262,7 @@ class Committer:
                     member.future.set_exception(error)
             log.exception("sending a group failed")
             return
+        self._overload_pause = 0.0
         metrics.GROUP_SIZE.observe(len(group))
         revision = answer.header.revision
         if single:
@@ -346,6 +351,9 @@ class Committer:
                         self._fail(member, error)
                     continue
                 self._queue.extendleft(reversed(certain + again))
+                if self._overload_pause:
+                    await asyncio.sleep(self._overload_pause)
+                    self._expire()
                 if not self._unsettled:
                     return
         finally:
