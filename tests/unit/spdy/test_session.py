@@ -1,0 +1,186 @@
+"""Both ends of a connection in one process, joined by a pipe in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from wharfinger.spdy import Session, Stream, StreamReset, frames
+from wharfinger.spdy.session import HIGH_WATER, MAX_STREAMS
+
+
+class Pipe:
+    """One end of a pair; `room` bytes may be on the way."""
+
+    def __init__(self, room: int = 64 << 10) -> None:
+        self.other: Pipe
+        self._room = room
+        self._pieces = bytearray()
+        self._closed = False
+        self._changed = asyncio.Condition()
+
+    @classmethod
+    def pair(cls) -> tuple[Pipe, Pipe]:
+        one, two = cls(), cls()
+        one.other, two.other = two, one
+        return one, two
+
+    async def read(self) -> bytes:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._pieces or self._closed)
+            data = bytes(self._pieces)
+            self._pieces.clear()
+            self._changed.notify_all()
+            return data
+
+    async def write(self, data: bytes) -> None:
+        other = self.other
+        async with other._changed:
+            await other._changed.wait_for(lambda: len(other._pieces) < other._room or other._closed)
+            if other._closed:
+                raise ConnectionResetError
+            other._pieces += data
+            other._changed.notify_all()
+
+    async def close(self) -> None:
+        for end in (self, self.other):
+            async with end._changed:
+                end._closed = True
+                end._changed.notify_all()
+
+
+@pytest_asyncio.fixture
+async def ends() -> AsyncIterator[tuple[Session, Session]]:
+    one, two = Pipe.pair()
+    async with Session(one, server=False) as client, Session(two, server=True) as server:
+        yield client, server
+        await one.close()
+
+
+async def begin(client: Session, server: Session, **headers: str) -> tuple[Stream, Stream]:
+    ours = await client.open(headers)
+    theirs = await server.accept()
+    assert theirs is not None
+    await theirs.reply({"a": "b"})
+    assert await ours.answer == {"a": "b"}
+    return ours, theirs
+
+
+async def everything(stream: Stream) -> bytes:
+    return b"".join([data async for data in stream])
+
+
+async def test_streams_go_both_ways_and_end_each_on_its_own(ends: tuple[Session, Session]) -> None:
+    client, server = ends
+    ours, theirs = await begin(client, server, streamtype="data")
+    assert theirs.headers == {"streamtype": "data"}
+    data = bytes(range(256)) * 4096
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_send(ours, data))
+        assert await everything(theirs) == data
+    await theirs.write(b"and back")
+    await theirs.close()
+    assert await everything(ours) == b"and back"
+    assert not client._streams
+    assert not server._streams
+
+
+async def _send(stream: Stream, data: bytes) -> None:
+    await stream.write(data)
+    await stream.close()
+
+
+async def test_many_at_once(ends: tuple[Session, Session]) -> None:
+    client, server = ends
+    pairs = [await begin(client, server) for _ in range(50)]
+
+    async def echo(theirs: Stream) -> None:
+        async for data in theirs:
+            await theirs.write(data)
+        await theirs.close()
+
+    async with asyncio.TaskGroup() as group:
+        for index, (ours, theirs) in enumerate(pairs):
+            group.create_task(echo(theirs))
+            group.create_task(_send(ours, b"%d" % index * 1000))
+        for index, (ours, _) in enumerate(pairs):
+            assert await everything(ours) == b"%d" % index * 1000
+
+
+async def test_a_stream_that_is_reset_ends_alone(ends: tuple[Session, Session]) -> None:
+    client, server = ends
+    ours, theirs = await begin(client, server)
+    others = await begin(client, server)
+    await theirs.reset()
+    with pytest.raises(StreamReset, match="status 5"):
+        await ours.read()
+    with pytest.raises(StreamReset):
+        await ours.write(b"x")
+    await others[0].write(b"still there")
+    assert await others[1].read() == b"still there"
+
+
+async def test_the_end_of_the_connection_is_the_end_of_its_streams() -> None:
+    one, two = Pipe.pair()
+    async with Session(one, server=False) as client, Session(two, server=True) as server:
+        ours, theirs = await begin(client, server)
+        await theirs.write(b"last words")
+        await asyncio.wait_for(_held(ours), 5)
+        await one.close()
+        assert await everything(ours) == b"last words"
+        assert await everything(theirs) == b""
+        with pytest.raises(ConnectionError):
+            await theirs.write(b"x")
+        assert await server.accept() is None
+        assert await server.accept() is None
+        await client.wait()
+
+
+async def _held(stream: Stream) -> None:
+    while not stream._held:
+        await asyncio.sleep(0)
+
+
+async def test_what_is_not_read_is_not_taken(ends: tuple[Session, Session]) -> None:
+    client, server = ends
+    ours, theirs = await begin(client, server)
+    writing = asyncio.create_task(ours.write(bytes(8 << 20)))
+    done, _ = await asyncio.wait([writing], timeout=0.3)
+    assert not done
+    assert theirs._held < HIGH_WATER + (64 << 10)
+    size = 0
+    while size < 8 << 20:
+        size += len(await theirs.read())
+    await writing
+
+
+async def test_pings_are_answered() -> None:
+    one, two = Pipe.pair()
+    encoder, decoder = frames.Encoder(), frames.Decoder()
+    async with Session(two, server=True):
+        await one.write(encoder.encode(frames.Ping(2)) + encoder.encode(frames.Ping(3)))
+        assert list(decoder.feed(await one.read())) == [frames.Ping(3)], "an even one would be our own"
+
+
+async def test_too_many_streams_are_refused() -> None:
+    one, two = Pipe.pair()
+    encoder, decoder = frames.Encoder(), frames.Decoder()
+    async with Session(two, server=True):
+        for index in range(MAX_STREAMS + 1):
+            await one.write(encoder.encode(frames.SynStream(2 * index + 1)))
+        refused = frames.RstStream(2 * MAX_STREAMS + 1, frames.REFUSED_STREAM)
+        assert list(decoder.feed(await one.read())) == [refused]
+
+
+@pytest.mark.parametrize("numbers", [[2], [0], [3, 1], [1, 1]])
+async def test_numbers_out_of_turn_end_the_connection(numbers: list[int]) -> None:
+    one, two = Pipe.pair()
+    encoder = frames.Encoder()
+    async with Session(two, server=True) as server:
+        for number in numbers:
+            await one.write(encoder.encode(frames.SynStream(number)))
+        await asyncio.wait_for(server.wait(), 5)
+        assert isinstance(server.error, frames.SpdyError)
