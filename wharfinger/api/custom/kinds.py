@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order in which Kubernetes names them for custom kinds."""
-ENDING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
+ENDING_VERBS = ("delete", "deletecollection", "get", "list", "patch", "update", "watch")
 """What can still be done while the definition is being deleted."""
 
 

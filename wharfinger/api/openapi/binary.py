@@ -66,7 +66,9 @@ def _schema(value: dict[str, Any]) -> bytes:
     parts += [_field(19, name) for name in value.get("required", ())]
     parts += [_field(20, _any(item)) for item in value.get("enum", ())]
     if "additionalProperties" in value:
-        parts.append(_field(21, _field(1, _schema(value["additionalProperties"]))))
+        additional = value["additionalProperties"]
+        allowed = _field(1, _schema(additional)) if isinstance(additional, dict) else _flag(2, additional)
+        parts.append(_field(21, allowed))
     if "type" in value:
         parts.append(_field(22, _field(1, value["type"])))
     if "items" in value:

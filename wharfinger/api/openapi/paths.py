@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wharfinger.api import kinds
+from wharfinger.api.custom import CustomKind
+from wharfinger.api.openapi.customs import CustomModel
 from wharfinger.api.types import authentication, autoscaling_v1, core, meta, policy
 
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/v
 _PATCHES = (
     "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json",
 )  # fmt: skip
+_CUSTOM_PATCHES = (
+    "application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml",
+)  # fmt: skip
+Model: TypeAlias = "type[Message] | CustomModel"
 _TRAVELS: dict[str, type[Message]] = {
     "scale": autoscaling_v1.Scale,
     "binding": core.Binding,
@@ -72,13 +78,14 @@ class Paths:
         scope = f"{base}/namespaces/{{namespace}}" if kind.namespaced else base
         found: dict[str, Any] = {}
         collection: dict[str, Any] = {}
-        if "list" in kind.verbs and kind.list_message is not None:
-            collection["get"] = self._operation(kind, "list", "list", kind.list_message, _LIST)
+        whole, everything = _models(kind)
+        if "list" in kind.verbs and everything is not None:
+            collection["get"] = self._operation(kind, "list", "list", everything, _LIST)
             if kind.namespaced:
-                everywhere = self._operation(kind, "list", "listAll", kind.list_message, _LIST)
+                everywhere = self._operation(kind, "list", "listAll", everything, _LIST)
                 found[f"{base}/{kind.resource}"] = self._item({"get": everywhere})
         if "create" in kind.verbs:
-            collection["post"] = self._operation(kind, "post", "create", kind.message, _WRITE, body=kind.message)
+            collection["post"] = self._operation(kind, "post", "create", whole, _WRITE, body=whole)
         if "deletecollection" in kind.verbs:
             collection["delete"] = self._operation(
                 kind, "deletecollection", "deleteCollection", meta.Status, (*_DELETE, *_LIST)
@@ -87,16 +94,16 @@ class Paths:
             found[f"{scope}/{kind.resource}"] = self._item(collection, namespace=kind.namespaced)
         single = {method: verb for verb, method in _METHODS.items() if verb in kind.verbs}
         if single:
-            found[f"{scope}/{kind.resource}/{{name}}"] = self._single(kind, tuple(single), kind.message, "")
+            found[f"{scope}/{kind.resource}/{{name}}"] = self._single(kind, tuple(single), whole, "")
         for sub in kind.subresources:
             if sub in _STREAMS:
                 continue
-            message = _TRAVELS.get(sub, kind.message)
+            message = _TRAVELS.get(sub, whole)
             methods = _SUB_VERBS.get(sub, ("get", "put", "patch"))
             found[f"{scope}/{kind.resource}/{{name}}/{sub}"] = self._single(kind, methods, message, sub)
         return found
 
-    def _single(self, kind: Kind, methods: tuple[str, ...], message: type[Message], sub: str) -> dict[str, Any]:
+    def _single(self, kind: Kind, methods: tuple[str, ...], message: Model, sub: str) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for method in methods:
             action = _ACTIONS[method]
@@ -108,6 +115,11 @@ class Paths:
                 parameters = (*_WRITE, *_FORCE) if method == "patch" else _WRITE
                 made[method] = self._operation(kind, action, verb, message, parameters, body=message, travels=message)
         return self._item(made, namespace=kind.namespaced, name=True)
+
+    def _reference(self, model: Model) -> dict[str, Any]:
+        if isinstance(model, CustomModel):
+            return self._schemas.of_custom(model)
+        return self._schemas.reference(_descriptor(model))
 
     def _item(self, operations: dict[str, Any], *, namespace: bool = False, name: bool = False) -> dict[str, Any]:
         parameters = []
@@ -128,13 +140,14 @@ class Paths:
         kind: Kind,
         action: str,
         verb: str,
-        reply: type[Message],
+        reply: Model,
         parameters: tuple[tuple[str, str, str], ...],
         *,
-        body: type[Message] | None = None,
-        travels: type[Message] | None = None,
+        body: Model | None = None,
+        travels: Model | None = None,
     ) -> dict[str, Any]:
-        mark = kinds.of(travels) if travels is not None and travels is not kind.message else kind
+        own = travels is None or isinstance(travels, CustomModel) or travels is kind.message
+        mark = kind if own else kinds.of(travels)  # type: ignore[arg-type]
         group = kind.group.split(".")[0].capitalize() or "Core"
         made: dict[str, Any] = {
             "tags": [f"{kind.group.split('.')[0] or 'core'}_{kind.version}"],
@@ -145,25 +158,34 @@ class Paths:
                 "group": mark.group, "kind": mark.kind, "version": mark.version,
             },
         }  # fmt: skip
-        types = _PATCHES if action == "patch" else (_JSON, _YAML, _PROTOBUF)
-        schema = self._schemas.reference(_descriptor(reply))
-        answered = (_JSON, _YAML, _PROTOBUF)
+        answered = (_JSON, _YAML, _PROTOBUF) if kind.described else (_JSON, _YAML)
+        types = answered
+        if action == "patch":
+            types = _PATCHES if kind.described else _CUSTOM_PATCHES
+        schema = self._reference(reply)
         if self._v3:
             made["responses"] = {
                 "200": {"description": "OK", "content": {item: {"schema": schema} for item in answered}},
                 "401": {"description": "Unauthorized"},
             }
             if body is not None:
-                sent = {"type": "object"} if action == "patch" else self._schemas.reference(_descriptor(body))
+                sent = {"type": "object"} if action == "patch" else self._reference(body)
                 made["requestBody"] = {"required": True, "content": {item: {"schema": sent} for item in types}}
             return made
         made["produces"] = list(answered)
         made["consumes"] = list(types)
         made["responses"] = {"200": {"description": "OK", "schema": schema}, "401": {"description": "Unauthorized"}}
         if body is not None:
-            sent = {"type": "object"} if action == "patch" else self._schemas.reference(_descriptor(body))
+            sent = {"type": "object"} if action == "patch" else self._reference(body)
             made["parameters"].append({"name": "body", "in": "body", "required": True, "schema": sent})
         return made
+
+
+def _models(kind: Kind) -> tuple[Model, Model | None]:
+    """Return what an object and a list of them are."""
+    if isinstance(kind, CustomKind):
+        return CustomModel(kind), CustomModel(kind, whole_list=True)
+    return kind.message, kind.list_message
 
 
 def _descriptor(message: type[Message]) -> Any:

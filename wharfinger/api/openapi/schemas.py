@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from wharfinger.api import kinds
 from wharfinger.api.codec import schema
 from wharfinger.api.codec.schema import FieldInfo, form_of, info_of
-from wharfinger.api.openapi import descriptions
+from wharfinger.api.openapi import customs, descriptions
+from wharfinger.api.openapi.customs import CustomModel
+from wharfinger.api.types import meta
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
@@ -75,6 +77,16 @@ class Schemas:
         if name not in self.definitions:
             self.definitions[name] = {}  # for messages that contain themselves
             self.definitions[name] = self._define(descriptor)
+        return {"$ref": f"#/components/schemas/{name}" if self.v3 else f"#/definitions/{name}"}
+
+    def of_custom(self, model: CustomModel) -> dict[str, Any]:
+        """Return a reference to the definition of a custom kind."""
+        name = model.name
+        if name not in self.definitions:
+            about = meta.ListMeta if model.whole_list else meta.ObjectMeta
+            metadata = self.reference(schema.descriptor_of(about))
+            item = self.of_custom(CustomModel(model.kind)) if model.whole_list else {}
+            self.definitions[name] = customs.define(model, v3=self.v3, metadata=metadata, item=item)
         return {"$ref": f"#/components/schemas/{name}" if self.v3 else f"#/definitions/{name}"}
 
     def _define(self, descriptor: Descriptor) -> dict[str, Any]:
