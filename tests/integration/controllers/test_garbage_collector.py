@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from tests.integration.controllers.plane import Plane, configmap, until
+from tests.support.definitions import definition
 from wharfinger.api import errors
-from wharfinger.api.types import core
+from wharfinger.api.types import apiextensions, core
 from wharfinger.client import Client
+from wharfinger.client.discovered import custom_kinds
 
 
 @pytest.fixture
@@ -108,3 +111,60 @@ async def test_two_that_own_each_other_in_the_foreground_do_not_wait_for_ever(cl
     await maps.delete("ci-a", namespace="default", propagation_policy="Foreground")
     await until(lambda: gone(client, "ci-a"), "the first goes")
     await until(lambda: gone(client, "ci-b"), "the second goes")
+
+
+async def test_custom_kinds_come_and_go(plane: Plane, client: Client) -> None:
+    """A kind that is defined while the collector runs has owners and dependents like any other."""
+    definitions = client.resource(apiextensions.CustomResourceDefinition)
+    lamps = definition("gc.example.com")
+    await definitions.create(lamps)
+    custom = next(
+        kind for kind in custom_kinds(await client.discover()) if kind.group_resource == "lamps.gc.example.com"
+    )
+    objects = client.resource(custom.message)
+
+    def lamp(name: str, owner: Any = None) -> Any:
+        made: Any = custom.message()
+        made.metadata.name, made.metadata.namespace = name, "default"
+        if owner is not None:
+            made.metadata.ownerReferences.add(
+                apiVersion="v1", kind="ConfigMap", name=owner.metadata.name, uid=owner.metadata.uid
+            )
+        return made
+
+    maps = client.resource(core.ConfigMap)
+    owner = await objects.create(lamp("owner"))
+    child = configmap("of-a-lamp")
+    child.metadata.ownerReferences.add(
+        apiVersion="gc.example.com/v1", kind="Lamp", name="owner", uid=owner.metadata.uid
+    )
+    await maps.create(child)
+    parent = await maps.create(configmap("parent"))
+    other = await maps.create(configmap("other-parent"))
+    two = lamp("of-two", parent)
+    two.metadata.ownerReferences.add(apiVersion="v1", kind="ConfigMap", name="other-parent", uid=other.metadata.uid)
+    await objects.create(two)
+    await objects.create(lamp("of-a-map", parent))
+    await maps.delete("parent", namespace="default", propagation_policy="Background")
+
+    async def is_gone(name: str) -> bool:
+        try:
+            await objects.get(name, namespace="default")
+        except errors.NotFoundError:
+            return True
+        return False
+
+    async def one_owner_left() -> bool:
+        kept = await objects.get("of-two", namespace="default")
+        return [ref.name for ref in kept.metadata.ownerReferences] == ["other-parent"]
+
+    await until(lambda: is_gone("of-a-map"), "a custom dependent goes with its owner")
+    await until(one_owner_left, "the one that has another owner lets go of the first")
+    await objects.delete("owner", namespace="default")
+    await until(lambda: gone(client, "of-a-lamp"), "what a custom object owned goes with it")
+    await definitions.delete("lamps.gc.example.com")
+
+    async def undefined() -> bool:
+        return not any(kind.group == "gc.example.com" for kind in custom_kinds(await client.discover()))
+
+    await until(undefined, "the kind is gone")

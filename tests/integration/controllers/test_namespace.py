@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.integration.controllers.plane import Plane, configmap, replicaset, until
+from tests.support.definitions import definition
 from wharfinger.api import errors
-from wharfinger.api.types import apps, core
+from wharfinger.api.types import apiextensions, apps, core
+from wharfinger.client.discovered import custom_kinds
 
 
 async def test_a_namespace_is_emptied_and_says_what_holds_it(plane: Plane) -> None:
@@ -49,3 +53,28 @@ async def test_a_namespace_is_emptied_and_says_what_holds_it(plane: Plane) -> No
             return False
 
         await until(gone, "the namespace goes")
+
+
+async def test_custom_objects_go_with_their_namespace(plane: Plane) -> None:
+    if not any(item.name.startswith("manager") and item.alive for item in plane._processes):
+        plane.manager()
+    async with plane.client() as client:
+        spaces = client.resource(core.Namespace)
+        await spaces.create(core.Namespace(metadata={"name": "customs"}))  # type: ignore[arg-type]
+        await client.resource(apiextensions.CustomResourceDefinition).create(definition("ns.example.com"))
+        kind = next(kind for kind in custom_kinds(await client.discover()) if kind.group == "ns.example.com")
+        objects = client.resource(kind.message)
+        lamp: Any = kind.message()
+        lamp.metadata.name, lamp.metadata.namespace = "a", "customs"
+        await objects.create(lamp)
+        await spaces.delete("customs")
+
+        async def gone() -> bool:
+            try:
+                await spaces.get("customs")
+            except errors.NotFoundError:
+                return True
+            return False
+
+        await until(gone, "the namespace is let go")
+        assert (await objects.list()).items == []

@@ -29,7 +29,9 @@ async def test_schema(http: Http, group: str) -> None:
                    "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
         "maybe": {"type": "string", "nullable": True},
         "kind_": {"type": "string", "enum": ["x", "y"], "default": "x"},
-        "inner": {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
+        "inner": {
+            "type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True
+        },
         "labels": {"type": "object", "additionalProperties": {"type": "string"}},
     }  # fmt: skip
     await http.create(DEFINITIONS, definition(group, version(schema=spec(properties, required=["watts"]))))
