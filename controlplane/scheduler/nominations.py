@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 
 from controlplane.scheduler.framework import Ints
 from controlplane.scheduler.nodetable import NodeTable, Resident
 
+_REMEMBERED = 4096
 _PRIORITIES = 16
 """Priorities for which sums are kept."""
 
@@ -21,8 +24,8 @@ class Nominations:
         self._nodes: dict[str, str] = {}
         self.stamp = 0
         """Changes with each nomination that comes or goes."""
-        self.changed: dict[str, int] = {}
-        """Node -> stamp of the latest change there."""
+        self._changed: deque[str] = deque(maxlen=_REMEMBERED)
+        """The nodes of the latest changes."""
         self._sums: dict[int, tuple[tuple[int, int, int], Ints, Ints]] = {}
 
     def __bool__(self) -> bool:
@@ -53,7 +56,14 @@ class Nominations:
 
     def _note(self, node: str) -> None:
         self.stamp += 1
-        self.changed[node] = self.stamp
+        self._changed.append(node)
+
+    def changed_since(self, stamp: int) -> Iterable[str] | None:
+        """Return the nodes where nominations have come or gone after a stamp; None when that is too long ago."""
+        count = self.stamp - stamp
+        if count > len(self._changed):
+            return None
+        return islice(reversed(self._changed), count)
 
     def nodes(self) -> Iterator[str]:
         """Return the nodes that somebody is nominated to."""

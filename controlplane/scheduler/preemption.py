@@ -5,22 +5,24 @@ most important first (those whose disruption budget would be violated before all
 cannot come back is a victim. Among the nodes, the one wins whose victims matter least.
 
 The very filters that placed pods answer here, on the very node table, changed for the moment and changed back
-(``NodeTable.supposing``). Filters that do not look at pods are not asked again; and where only sums of resources count,
-nodes that are filled alike are worked out once.
+(``NodeTable.supposing``). Filters that do not look at pods are not asked again. Where only sums of resources count,
+nodes that are filled alike are worked out once, and what was found on a node is kept until the node changes: the next
+pod of the kind costs a few array operations and the nodes that have changed.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controlplane.scheduler.decisions import Diagnosis, failure_message
-from controlplane.scheduler.framework import Aspect, Code, Refusal
+from controlplane.scheduler.framework import Aspect, Bools, Code, Ints, Refusal
 from controlplane.scheduler.nodetable import NodeTable, Resident, Supposition
 from controlplane.scheduler.peers import Peer
 from wharfinger.api import labels
@@ -38,6 +40,10 @@ _OFFSET = 2**31
 """Added to each priority, so that more victims weigh more even when priorities are negative."""
 
 _READS_PODS = Aspect.USAGE | Aspect.PEERS
+_RANKS = 5
+"""Numbers in a rank."""
+_AT_ONCE = 32
+"""Nodes that are searched before it is looked anew at how many are needed."""
 
 Entry = tuple[str, Resident]
 """Key and pod."""
@@ -80,13 +86,49 @@ class Candidate:
         return cls(node, victims, violations, (violations, top, total, len(victims), -earliest))
 
 
-@dataclass(slots=True)
 class Found:
-    """What was found on nodes for pods of a kind and priority, where only sums count; see :class:`_Search`."""
+    """What was found on nodes for pods of a kind and priority, by row; for searches where only sums count."""
 
-    version: Hashable = None
-    by_row: dict[int, tuple[int, int, Candidate | Refusal]] = field(default_factory=dict)
-    """Row -> latest change of the row, latest nomination there, result."""
+    __slots__ = ("_nominated", "_version", "candidate", "ranks", "results", "touched", "violating")
+
+    def __init__(self) -> None:
+        self._version: Hashable = None
+        self._nominated = 0
+        self.touched: Ints = np.zeros(0, np.int64)
+        """The latest change of each row when it was searched; -1 when it was not, or must be again."""
+        self.results: NDArray[np.object_] = np.zeros(0, np.object_)
+        """Candidate or Refusal."""
+        self.candidate: Bools = np.zeros(0, np.bool_)
+        self.violating: Bools = np.zeros(0, np.bool_)
+        """Whether the victims of a candidate violate a budget."""
+        self.ranks: NDArray[np.float64] = np.zeros((_RANKS, 0))
+
+    def sync(self, table: NodeTable, nominations: Nominations, version: Hashable) -> None:
+        """Forget what no longer holds."""
+        nodes = nominations.changed_since(self._nominated)
+        self._nominated = nominations.stamp
+        version = (version, table.size)
+        if nodes is None or version != self._version:
+            self._version = version
+            self.touched = np.full(table.size, -1, np.int64)
+            self.results = np.full(table.size, None, np.object_)
+            self.candidate = np.zeros(table.size, np.bool_)
+            self.violating = np.zeros(table.size, np.bool_)
+            self.ranks = np.zeros((_RANKS, table.size))
+            return
+        for node in nodes:
+            row = table.rows.get(node)
+            if row is not None:
+                self.touched[row] = -1
+
+    def note(self, row: int, touched: int, result: Candidate | Refusal) -> None:
+        """Keep what was found on the node of a row."""
+        self.touched[row] = touched
+        self.results[row] = result
+        is_candidate = self.candidate[row] = isinstance(result, Candidate)
+        if is_candidate:
+            self.ranks[:, row] = result.rank  # type: ignore[union-attr]
+            self.violating[row] = result.violations > 0  # type: ignore[union-attr]
 
 
 @dataclass(slots=True)
@@ -100,9 +142,13 @@ class Preemption:
     candidates: list[Candidate] = field(default_factory=list)
     best: list[Candidate] = field(default_factory=list)
     """All that tie for the first place."""
-    rejected: dict[str, Refusal] = field(default_factory=dict)
-    """Nodes that were tried in vain."""
     chosen: Candidate | None = None
+    in_vain: Callable[[], dict[str, Refusal]] = dict
+
+    @property
+    def rejected(self) -> dict[str, Refusal]:
+        """Return the nodes that were tried in vain; to be asked at once, before nodes come or go."""
+        return self.in_vain()
 
 
 def _start(resident: Resident) -> float:
@@ -139,16 +185,17 @@ def preempt(
     counts = Counter({_NOT_HELPFUL: len(table) - len(resolvable)})
     if len(resolvable) and table.lowest_priority() >= pod.priority:
         counts[_NO_VICTIMS.reasons[0]] += len(resolvable)
-        result.rejected = {table.names[row] or "": _NO_VICTIMS for row in resolvable.tolist()}
+        result.in_vain = lambda: {table.names[row] or "": _NO_VICTIMS for row in resolvable.tolist()}
     elif len(resolvable):
-        _look(result, search, resolvable.tolist(), plugin=plugin, draw=draw)
-        for refusal in result.rejected.values():
-            counts.update(refusal.reasons)
+        look = _look_among_sums if search.sums_only else _look
+        refusals = look(result, search, resolvable, plugin=plugin, draw=draw)
+        if not result.candidates:
+            for refusal, number in _counted(refusals):
+                for reason in refusal.reasons:
+                    counts[reason] += number
     if not result.candidates:
         result.message = "preemption: " + failure_message(+counts, len(table), None)
         return result
-    first = min(candidate.rank for candidate in result.candidates)
-    result.best = [candidate for candidate in result.candidates if candidate.rank == first]
     result.chosen = result.best[draw.randrange(len(result.best))] if len(result.best) > 1 else result.best[0]
     return result
 
@@ -164,22 +211,66 @@ def _not_eligible(pod: PodInfo, diagnosis: Diagnosis, table: NodeTable) -> str:
     return ""
 
 
+def _counted(refusals: Sequence[Refusal]) -> list[tuple[Refusal, int]]:
+    """Return the refusals that differ, and how many there are of each; most of thousands are one and the same object."""
+    found = {id(refusal): refusal for refusal in refusals}
+    return [(found[key], number) for key, number in Counter(map(id, refusals)).items()]
+
+
 def _look(
-    result: Preemption, search: _Search, rows: Sequence[int], *, plugin: DefaultPreemption, draw: random.Random
-) -> None:
+    result: Preemption, search: _Search, rows: NDArray[np.intp], *, plugin: DefaultPreemption, draw: random.Random
+) -> Sequence[Refusal]:
     """Try nodes, beginning anywhere, until there are enough candidates, one without violations among them."""
     enough = plugin.candidates(len(rows))
     offset = draw.randrange(len(rows)) if enough < len(rows) else 0
     without_violations = False
-    for row in (*rows[offset:], *rows[:offset]):
-        found = search.on(row)
+    rejected: dict[str, Refusal] = {}
+    for row in np.roll(rows, -offset).tolist():
+        found = search.search(row)
         if isinstance(found, Refusal):
-            result.rejected[search.table.names[row] or ""] = found
+            rejected[search.table.names[row] or ""] = found
             continue
         result.candidates.append(found)
         without_violations = without_violations or not found.violations
         if without_violations and len(result.candidates) >= enough:
-            return
+            break
+    result.in_vain = lambda: rejected
+    if result.candidates:
+        first = min(candidate.rank for candidate in result.candidates)
+        result.best = [candidate for candidate in result.candidates if candidate.rank == first]
+    return list(rejected.values())
+
+
+def _look_among_sums(
+    result: Preemption, search: _Search, rows: NDArray[np.intp], *, plugin: DefaultPreemption, draw: random.Random
+) -> Sequence[Refusal]:
+    """Do the same with what is known of nodes from the searches before."""
+    enough = plugin.candidates(len(rows))
+    offset = draw.randrange(len(rows)) if enough < len(rows) else 0
+    kept, table = search.found, search.table
+    tried = search.know(np.roll(rows, -offset), enough)
+    there = kept.candidate[tried]
+    rejected = tried[~there]
+    refusals: list[Refusal] = kept.results[rejected].tolist()
+    result.in_vain = lambda: {
+        table.names[row] or "": refusal for row, refusal in zip(rejected.tolist(), refusals, strict=True)
+    }
+    best = candidates = tried[there]
+    if len(candidates):
+        for level in range(_RANKS):
+            values = kept.ranks[level, best]
+            best = best[values == values.min()]
+    result.candidates = kept.results[candidates].tolist()
+    result.best = kept.results[best].tolist()
+    return refusals
+
+
+def _needed(candidate: Bools, violating: Bools, enough: int) -> int:
+    """Return how many nodes have to be tried so that there are enough candidates, one without violations among them."""
+    reached = int(np.searchsorted(np.cumsum(candidate), enough))
+    clean = candidate & ~violating
+    first = int(clean.argmax()) if clean.any() else len(clean)
+    return min(len(candidate), max(reached, first) + 1)
 
 
 class _Search:
@@ -194,29 +285,33 @@ class _Search:
         self._budgets = budgets
         self._covering: dict[int, list[int]] = {}
         self._filters = [column.filter for column in state.filters if column.filter.reads & _READS_PODS]
-        version = (self.table.importance_stamp, tuple(self._budgets))
-        if found.version != version:
-            found.version = version
-            found.by_row.clear()
-        self._kept = found.by_row
-        self._alike: dict[Hashable, tuple[tuple[int, ...], int] | Refusal] | None = (
-            {} if all(entry.sums_only for entry in self._filters) else None
-        )
+        self.sums_only = all(entry.sums_only for entry in self._filters)
+        """Whether nothing but sums of what the pods take counts."""
+        self.found = found
+        self._alike: dict[Hashable, tuple[tuple[int, ...], int] | Refusal] = {}
+        if self.sums_only:
+            found.sync(self.table, nominations, (self.table.importance_stamp, tuple(self._budgets)))
 
-    def on(self, row: int) -> Candidate | Refusal:
-        """Find the victims on the node of a row, or know them from a search before."""
-        if self._alike is None:
-            return self._search(row)
-        name = self.table.names[row] or ""
-        if name == self._pod.nominated:
-            return self._search(row)
-        touched, nominated = int(self.table.touched[row]), self._nominations.changed.get(name, 0)
-        known = self._kept.get(row)
-        if known is None or known[0] != touched or known[1] != nominated:
-            known = self._kept[row] = (touched, nominated, self._search(row))
-        return known[2]
+    def know(self, rows: NDArray[np.intp], enough: int) -> NDArray[np.intp]:
+        """Search nodes, in order, until there are enough candidates; returns those that had to be tried."""
+        kept, table = self.found, self.table
+        own = table.rows.get(self._pod.nominated) if self._pod.nominated else None
+        if own is not None:
+            kept.touched[own] = -1  # a pod does not count as nominated for itself
+        while True:
+            known = kept.touched[rows] == table.touched[rows]
+            needed = _needed(known & kept.candidate[rows], kept.violating[rows], enough)
+            unknown = np.flatnonzero(~known[:needed])[:_AT_ONCE]
+            if not len(unknown):
+                break
+            for row in rows[unknown].tolist():
+                kept.note(row, int(table.touched[row]), self.search(row))
+        if own is not None:
+            kept.touched[own] = -1
+        return rows[:needed]
 
-    def _search(self, row: int) -> Candidate | Refusal:
+    def search(self, row: int) -> Candidate | Refusal:
+        """Find the victims on the node of a row."""
         name = self.table.names[row]
         assert name is not None
         priority = self._pod.priority
@@ -226,7 +321,7 @@ class _Search:
         lower.sort(key=importance)
         protected = self._protected(lower)
         nominated = self._nominations.against(name, key=self._pod.key, priority=priority)
-        if self._alike is None:
+        if not self.sums_only:
             found = self._work_out(row, lower, protected, nominated)
         else:
             key = (
