@@ -10,7 +10,9 @@ from controlplane.apiserver.admission.certificates import (
     CertificateSigning,
     CertificateSubjectRestriction,
 )
+from controlplane.apiserver.admission.default_storage_class import DefaultStorageClass
 from controlplane.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from controlplane.apiserver.admission.limit_ranger import LimitRanger, LimitRangerCheck
 from controlplane.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.priority import Priority
@@ -46,22 +48,25 @@ def default_admission(
     `last` are steps that come after all others. `not_ready` and `unreachable` are how many seconds pods stay on such
     nodes when they do not say.
     """
-    return Admission(
-        [
-            NamespaceLifecycle(cache),
-            ServiceAccount(cache),
-            NodeRestriction(cache),
-            TaintNodesByCondition(),
-            Priority(cache),
-            DefaultTolerationSeconds(not_ready, unreachable),
-            StorageProtection(),
-            RuntimeClass(cache),
-            CertificateApproval(authorizers),
-            CertificateSigning(authorizers),
-            CertificateSubjectRestriction(),
-            *last,
-        ]
-    )
+    completing: list[Step] = [
+        NamespaceLifecycle(cache),
+        LimitRanger(cache),
+        ServiceAccount(cache),
+        NodeRestriction(cache),
+        TaintNodesByCondition(),
+        Priority(cache),
+        DefaultTolerationSeconds(not_ready, unreachable),
+        DefaultStorageClass(cache),
+        StorageProtection(),
+        RuntimeClass(cache),
+    ]
+    checking: list[Step] = [
+        LimitRangerCheck(cache),
+        CertificateApproval(authorizers),
+        CertificateSigning(authorizers),
+        CertificateSubjectRestriction(),
+    ]
+    return Admission([*completing, *checking, *last])
 
 
 __all__ = ["Admission", "Operation", "Step", "default_admission"]
