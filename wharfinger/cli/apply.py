@@ -136,7 +136,11 @@ async def _converge(
             return {**current, **manifest.document}, "configured"
         try:
             raw = await raw_client.patch(
-                manifest.name, patch=orjson.dumps(patch), patch_type="strategic", namespace=namespace, **options
+                manifest.name,
+                patch=orjson.dumps(patch),
+                patch_type="strategic" if kind.described else "merge",
+                namespace=namespace,
+                **options,
             )
         except ConflictError:
             if attempt + 1 == _ATTEMPTS:

@@ -39,7 +39,7 @@ async def edit(session: Session, **options: Any) -> int:
 async def _edit(client: Any, one: selecting.Chosen, reporter: Reporter, subresource: str) -> None:
     from wharfinger.api.codec.manifests import load_manifests
     from wharfinger.api.errors import NotFoundError, ServiceUnavailableError, StatusError
-    from wharfinger.cli.strategic import three_way
+    from wharfinger.cli.strategic import patch_type_for, three_way
 
     raw = client.raw(one.kind)
     try:
@@ -67,7 +67,7 @@ async def _edit(client: Any, one: selecting.Chosen, reporter: Reporter, subresou
                 complain("Edit cancelled, no changes made.")
                 return
             answer = await raw.patch(
-                one.name, patch=orjson.dumps(patch), patch_type="strategic", namespace=one.namespace,
+                one.name, patch=orjson.dumps(patch), patch_type=patch_type_for(one.kind), namespace=one.namespace,
                 subresource=subresource, field_manager="kubectl-edit", field_validation="Strict",
             )  # fmt: skip
         except ServiceUnavailableError:

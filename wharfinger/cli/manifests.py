@@ -19,6 +19,7 @@ import orjson
 
 from wharfinger.api import kinds
 from wharfinger.api.kinds import Kind
+from wharfinger.cli import customkinds
 from wharfinger.cli.failures import CommandError
 
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -61,6 +62,8 @@ class Manifest:
     def kind(self) -> Kind:
         """Its kind. CommandError, as kubectl says it, when the schema has no such kind."""
         found = kinds.by_kind(self.api_version, self.kind_name)
+        if found is None and "." in self.api_version:
+            found = customkinds.by_kind(self.api_version, self.kind_name)
         if found is None or not found.resource:
             raise CommandError(
                 f'resource mapping not found for name: "{self.name}" namespace: "{self.metadata.get("namespace", "")}" '

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from wharfinger.cli import customkinds
 from wharfinger.cli.failures import CommandError
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ def command(name: str | None = None, **attributes: Any) -> Callable[[Callable[..
                 if value is not None and value != ():
                     overrides[key] = value
             session = Session(overrides)
+            customkinds.remember(ctx, session)
             if inspect.iscoroutinefunction(function):
                 return asyncio.run(function(session, **parameters))
             return function(session, **parameters)

@@ -18,10 +18,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.api.codec.schema import OBJECT, descriptor_of, form_of, info_of
+from wharfinger.api.codec.selfcoded import SelfCoded
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
+
+    from wharfinger.api.kinds import Kind
+    from wharfinger.client.resources import PatchType
 
 Document = Mapping[str, Any]
 
@@ -54,8 +58,17 @@ def _fields(descriptor: Descriptor) -> dict[str, _Field]:
 def three_way(
     original: Document | None, modified: Document, current: Document, message: type[Message]
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the patch that takes `current` to what is meant; empty when there is nothing to do."""
-    return _Differ().objects(original or {}, modified, current, descriptor_of(message))
+    """Return the patch that takes `current` to what is meant; empty when there is nothing to do.
+
+    Of custom objects, which have no descriptor, it is a merge patch.
+    """
+    descriptor = None if issubclass(message, SelfCoded) else descriptor_of(message)
+    return _Differ().objects(original or {}, modified, current, descriptor)
+
+
+def patch_type_for(kind: Kind) -> PatchType:
+    """Return what the patches of :func:`three_way` are for a kind."""
+    return "strategic" if kind.described else "merge"
 
 
 class _Differ:

@@ -1,6 +1,7 @@
 """What a command line names: ``pods``, ``po,no``, ``pod web``, ``pod/web node/n1``, ``deployments.v1.apps``, ``all``.
 
-Kinds are looked up in the schema that wharf shares with the server, so no command has to ask for it first.
+Kinds are looked up in the schema that wharf shares with the server, so no command has to ask for it first; only names
+that it does not have are looked up among the custom kinds, which the server tells.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from wharfinger.api.kinds import KINDS, Kind
+from wharfinger.cli import customkinds
 from wharfinger.cli.failures import CommandError
 
 
@@ -41,11 +43,12 @@ def find_kind(name: str) -> Kind:
     """
     word, _, rest = name.partition(".")
     lower = word.lower()
-    for kind in listed_kinds():
-        if lower not in (kind.resource, kind.singular) and lower not in kind.short_names:
-            continue
-        if not rest or _in_group(kind, rest):
-            return kind
+    for kinds in (listed_kinds, customkinds.known):  # the server is asked only for what the schema does not know
+        for kind in kinds():
+            if lower not in (kind.resource, kind.singular, kind.kind.lower()) and lower not in kind.short_names:
+                continue
+            if not rest or _in_group(kind, rest):
+                return kind
     raise CommandError(f"the server doesn't have a resource type {_quote(name)}")
 
 
@@ -62,6 +65,9 @@ def category(name: str) -> list[Kind]:
     """Return the kinds of a category such as ``all``; empty when there is none of that name."""
     seen: dict[tuple[str, str], Kind] = {}
     for kind in listed_kinds():
+        if name in kind.categories:
+            seen.setdefault((kind.group, kind.kind), kind)
+    for kind in customkinds.known() if seen else ():
         if name in kind.categories:
             seen.setdefault((kind.group, kind.kind), kind)
     return list(seen.values())
