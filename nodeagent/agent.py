@@ -25,6 +25,7 @@ from nodeagent.registrar import Registrar
 from nodeagent.runtime import Runtime
 from nodeagent.sandboxes import SandboxSettings
 from nodeagent.statuswriter import StatusWriter
+from nodeagent.usage import UsageMeter
 from wharfinger.client import Client
 from wharfinger.client.writer import Writer
 from wharfinger.daemon import spawn
@@ -105,7 +106,9 @@ class NodeAgent:
             relist_seconds=settings.relist_seconds,
             runtime_changed=self.registrar.look,
         )
-        self._reporting: asyncio.Task[None] | None = None
+        self.usage = UsageMeter(runtime)
+        """Empty for ever on a hollow node, which uses nothing of its own."""
+        self._background: list[asyncio.Task[None]] = []
 
     @property
     def name(self) -> str:
@@ -117,7 +120,9 @@ class NodeAgent:
         shared = self._shared
         await self.registrar.register()
         shared.heartbeats.add(self.name, self.registrar.node.metadata.uid)
-        self._reporting = spawn(self.registrar.run(), name=f"node status {self.name}")
+        self._background = [spawn(self.registrar.run(), name=f"node status {self.name}")]
+        if not self._settings.hollow:
+            self._background.append(spawn(self.usage.run(), name=f"usage of {self.name}"))
         await shared.feed.informer.wait_synced()
         shared.feed.attach(self.name, self.pods)
         await self.pods.start(lambda: shared.feed.pods_of(self.name))
@@ -126,8 +131,8 @@ class NodeAgent:
         """Let go of everything; pods go on running."""
         self._shared.feed.detach(self.name)
         self._shared.heartbeats.remove(self.name)
-        if self._reporting is not None:
-            self._reporting.cancel()
-            await asyncio.gather(self._reporting, return_exceptions=True)
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         await self.pods.close()
         await self.runtime.close()

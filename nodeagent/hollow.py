@@ -19,6 +19,7 @@ from nodeagent.runtime import (
     ContainerRecord,
     ContainerSpec,
     ContainerState,
+    ContainerUse,
     ExecResult,
     ImageRecord,
     PodRecord,
@@ -101,6 +102,10 @@ class HollowRuntime:
             sandboxes=tuple(reversed(pod.sandboxes)),
             containers=tuple(reversed(pod.containers)),
         )
+
+    async def usage(self) -> Sequence[ContainerUse]:
+        """Nothing: what does not run uses nothing that could be measured."""
+        return ()
 
     async def run_sandbox(self, spec: SandboxSpec) -> str:
         """Remember a sandbox and give it an address."""

@@ -152,6 +152,21 @@ class RuntimeVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerUse:
+    """What a running container has used so far."""
+
+    id: str
+    name: str
+    pod_uid: str
+    pod_name: str
+    pod_namespace: str
+    cpu: int
+    """Nanoseconds of processor time since it was started."""
+    memory: int
+    """Bytes of its working set."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExecResult:
     """What a command within a container gave."""
 
@@ -288,6 +303,9 @@ class Runtime(Protocol):
 
     async def inspect(self, uid: str) -> PodRecord:
         """Return one pod in full; an empty record when nothing is known of it."""
+
+    async def usage(self) -> Sequence[ContainerUse]:
+        """Return what each running container has used; of runtimes that do not measure: nothing."""
 
     async def run_sandbox(self, spec: SandboxSpec) -> str:
         """Create and start a sandbox with its network; return its id."""

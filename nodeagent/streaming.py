@@ -88,6 +88,17 @@ class Streams(streams_v1_pb2_grpc.StreamsServicer):
         except errors.StatusError as error:
             await _abort(context, error)
 
+    async def Usage(self, request: streams_v1_pb2.UsageRequest, context: Any) -> streams_v1_pb2.NodeUsage:  # noqa: N802
+        """Say what a node and its containers use."""
+        try:
+            authorize(context.auth_context())
+            for agent in self._agents:
+                if request.node in ("", agent.name):
+                    return agent.usage.report()
+            raise errors.not_found("nodes", request.node)
+        except errors.StatusError as error:
+            await _abort(context, error)
+
     async def _log(self, request: streams_v1_pb2.LogRequest) -> AsyncIterator[bytes]:
         agent, worker = self._find(request)
         name = container_name(worker, request.container)

@@ -73,6 +73,7 @@ class Api:
         limits: Limits,
         addresses: Addresses,
         tokens: TokenFile | None = None,
+        disabled: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.cache = cache
         self.store = store
@@ -81,7 +82,7 @@ class Api:
         self._reviews = Reviews(authorizers, tokens)
         self._registries: dict[tuple[str, str, str], Registry] = {}
         for kind in kinds.KINDS:
-            if kind.stored and kind.resource:
+            if kind.stored and kind.resource and (kind.group, kind.version) not in disabled:
                 ttl = limits.event_ttl if kind.resource == "events" else 0  # of both groups
                 own = addresses if kind.group_resource == "services" else None
                 registry = Registry(kind, store, cache, admission, ttl=ttl, addresses=own)

@@ -32,6 +32,8 @@ class Config:
     kubelet_cert: Path | None = None
     kubelet_key: Path | None = None
     kubelet_ca: Path | None = None
+    disabled: frozenset[tuple[str, str]] = frozenset()
+    """Groups and versions that are not served."""
     service_cidr: str = "10.96.0.0/16"
     service_ports: tuple[int, int] = (30000, 32767)
     event_ttl: int = 3600

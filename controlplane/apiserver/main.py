@@ -31,6 +31,23 @@ def _port_range(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
+def _disabled(text: str) -> frozenset[tuple[str, str]]:
+    """Read --runtime-config. Raises ValueError."""
+    from wharfinger.api.types import API_GROUPS
+
+    off = set()
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = item.partition("=")
+        group, _, version = name.rpartition("/")
+        if (group, version) not in API_GROUPS or value not in ("true", "false"):
+            raise ValueError(f"--runtime-config: {item!r}: must be GROUP/VERSION=true or =false, with a group of ours")
+        if value == "false":
+            off.add((group, version))
+    if ("", "v1") in off:
+        raise ValueError("--runtime-config: v1 cannot be switched off: everything else needs it")
+    return frozenset(off)
+
+
 @click.command(context_settings={"auto_envvar_prefix": "WHARF_APISERVER", "show_default": True})
 @click.option("--etcd-servers", default="127.0.0.1:2379", help="etcd's endpoints, with commas between.")
 @click.option("--etcd-cafile", type=_FILE, help="The authority that signed etcd's certificates.")
@@ -50,6 +67,7 @@ def _port_range(text: str) -> tuple[int, int]:
 @click.option("--kubelet-client-certificate", type=_FILE, help="Our client certificate for node agents.")
 @click.option("--kubelet-client-key", type=_FILE, help="Its key.")
 @click.option("--kubelet-certificate-authority", type=_FILE, help="The authority of agents; default: of clients.")
+@click.option("--runtime-config", default="", help="API groups and versions on or off: metrics.k8s.io/v1beta1=false,…")
 @click.option("--service-cluster-ip-range", default="10.96.0.0/16", help="Where services' addresses are taken from.")
 @click.option("--service-node-port-range", default="30000-32767", help="The first and last node port of services.")
 @click.option("--event-ttl", default=3600, type=click.IntRange(min=1), help="Seconds that events are kept.")
@@ -125,6 +143,7 @@ def _config(flags: dict[str, Any]) -> Config:
         kubelet_cert=flags["kubelet_client_certificate"],
         kubelet_key=flags["kubelet_client_key"],
         kubelet_ca=flags["kubelet_certificate_authority"],
+        disabled=_disabled(flags["runtime_config"]),
         service_cidr=flags["service_cluster_ip_range"],
         service_ports=_port_range(flags["service_node_port_range"]),
         event_ttl=flags["event_ttl"],

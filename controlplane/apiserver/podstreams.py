@@ -162,7 +162,10 @@ class PodStreams:
             if subresource == "log":
                 raise errors.BadRequestError(f'pod "{pod}" has no node yet, so no container of it has a log')
             raise errors.BadRequestError(f"pod {pod} does not have a host assigned: it has no node yet")
-        return Target(namespace, pod, found.metadata.uid, container, node, self._agent(node))
+        entry = self._api.cache.get(f"/registry/minions/{node}")
+        if entry is None:
+            raise errors.not_found("nodes", node)
+        return Target(namespace, pod, found.metadata.uid, container, node, agent_address(entry.decoded))
 
     def channel(self, target: Target) -> grpc.aio.Channel:
         """Return the channel to a target's agent."""
@@ -195,17 +198,15 @@ class PodStreams:
             raise errors.InternalError(f"{target.agent} began the stream without saying that it is open")
         return call
 
-    def _agent(self, name: str) -> str:
-        entry = self._api.cache.get(f"/registry/minions/{name}")
-        if entry is None:
-            raise errors.not_found("nodes", name)
-        status = entry.decoded.status
-        port = status.daemonEndpoints.kubeletEndpoint.Port
-        by_type = {address.type: address.address for address in reversed(status.addresses)}
-        host = next((by_type[kind] for kind in _ADDRESSES if by_type.get(kind)), "")
-        if not host or not port:
-            raise errors.ServiceUnavailableError(f'node "{name}" reports no address and port of its agent')
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+def agent_address(node: core.Node) -> str:
+    """Return where a node's agent listens, as its status says. Raises ServiceUnavailableError when it does not."""
+    port = node.status.daemonEndpoints.kubeletEndpoint.Port
+    by_type = {address.type: address.address for address in reversed(node.status.addresses)}
+    host = next((by_type[kind] for kind in _ADDRESSES if by_type.get(kind)), "")
+    if not host or not port:
+        raise errors.ServiceUnavailableError(f'node "{node.metadata.name}" reports no address and port of its agent')
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def choose_container(pod: core.Pod, name: str) -> str:

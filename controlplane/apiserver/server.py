@@ -13,7 +13,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from controlplane.apiserver import bootstrap
+from controlplane.apiserver import bootstrap, usage
 from controlplane.apiserver.addresses import Addresses
 from controlplane.apiserver.admission import default_admission
 from controlplane.apiserver.auth import modes
@@ -60,6 +60,7 @@ class Server:
         authorizers = modes.authorizers(config.authorization_modes, self.cache, book)
         admission = default_admission(
             self.cache,
+            self.store,
             authorizers,
             last=[Escalation(authorizers, book)],
             not_ready=config.not_ready_toleration_seconds,
@@ -73,8 +74,14 @@ class Server:
             limits=Limits(config.max_request_bytes, config.event_ttl),
             addresses=Addresses(self.cache, cidr=config.service_cidr, ports=config.service_ports),
             tokens=self._tokens,
+            disabled=config.disabled,
         )
         self._peers = Peers(ca=config.kubelet_ca or config.client_ca, cert=config.kubelet_cert, key=config.kubelet_key)
+        self.api.serve(
+            found
+            for found in usage.registries(self.cache, self._peers)
+            if (found.kind.group, found.kind.version) not in config.disabled
+        )
         self._authenticator = Authenticator(self._tokens, authorizers)
         etcd = EtcdService(self.store, self._authorize_etcd)
         pod_streams = PodStreams(self.api, self._peers)

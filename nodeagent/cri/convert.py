@@ -10,6 +10,7 @@ from nodeagent.runtime import (
     ContainerRecord,
     ContainerSpec,
     ContainerState,
+    ContainerUse,
     ImageRecord,
     SandboxRecord,
     SandboxSpec,
@@ -86,6 +87,20 @@ def container_listed(item: cri.Container) -> ContainerRecord:
         image=item.image.image,
         image_id=item.image_ref,
         annotations=dict(item.annotations),
+    )
+
+
+def container_use(item: cri.ContainerStats) -> ContainerUse:
+    """Return what a container has used."""
+    labels = item.attributes.labels
+    return ContainerUse(
+        id=item.attributes.id,
+        name=labels.get(CONTAINER_NAME_LABEL, item.attributes.metadata.name),
+        pod_uid=labels.get(POD_UID_LABEL, ""),
+        pod_name=labels.get(POD_NAME_LABEL, ""),
+        pod_namespace=labels.get(POD_NAMESPACE_LABEL, ""),
+        cpu=item.cpu.usage_core_nano_seconds.value,
+        memory=item.memory.working_set_bytes.value,
     )
 
 

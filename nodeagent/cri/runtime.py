@@ -30,7 +30,7 @@ from wharfinger.proto.cri import runtime_v1_pb2 as cri
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from nodeagent.runtime import ContainerSpec, SandboxSpec
+    from nodeagent.runtime import ContainerSpec, ContainerUse, SandboxSpec
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +134,16 @@ class CriRuntime:
         if record.state is ContainerState.EXITED:
             self._ended[container_id] = record
         return record
+
+    async def usage(self) -> Sequence[ContainerUse]:
+        """List the statistics of all containers that run."""
+        request = cri.ListContainerStatsRequest()
+        answer = await call("list_container_stats", self._runtime.ListContainerStats(request, timeout=_LIST_SECONDS))
+        return [
+            convert.container_use(item)
+            for item in answer.stats
+            if item.attributes.labels.get(POD_UID_LABEL) and item.cpu.HasField("usage_core_nano_seconds")
+        ]
 
     async def run_sandbox(self, spec: SandboxSpec) -> str:
         """Create and start a sandbox."""

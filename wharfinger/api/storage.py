@@ -106,8 +106,11 @@ def with_resource_version(raw: bytes, revision: int) -> bytes:
     """Return an object's bytes with ``metadata.resourceVersion`` set, without decoding them.
 
     Protobuf merges a message that stands twice and lets the last scalar win, and metadata is field 1 of every kind;
-    so a few bytes at the end do it. The JSON of a custom object is read and written anew.
+    so a few bytes at the end do it. The JSON of a custom object is read and written anew. What is not stored has
+    revision 0 and stays without.
     """
+    if not revision:
+        return raw
     if raw[:1] == b"{":
         return storedjson.with_resource_version(raw, str(revision))
     version = str(revision).encode()

@@ -176,7 +176,13 @@ class Golden:
 
     def _cluster(self, work: Path, profile: str) -> Cluster:
         without = [SCHEDULER] if profile == "controllers" else [SCHEDULER, CONTROLLER_MANAGER]
-        flags = {APISERVER: ["--token-auth-file", str(self._shared / "tokens.csv"), "--bind-address", "127.0.0.1"]}
+        flags = {
+            APISERVER: [
+                "--token-auth-file", str(self._shared / "tokens.csv"), "--bind-address", "127.0.0.1",
+                # A bare kube-apiserver has no such group: it would show in answers to discovery.
+                "--runtime-config", "metrics.k8s.io/v1beta1=false",
+            ]
+        }  # fmt: skip
         settings = Settings(nodes=0, hollow=0, without=without, flags=flags)
         return Cluster(work, settings, progress=lambda text: None)
 
