@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from google.protobuf.message import Message
 
     from wharfinger.api.kinds import Kind
@@ -83,6 +85,13 @@ class Request:
     """Whether it is a server-side apply, which settles the owners of fields itself."""
     field_selector: str = ""
     """Of a list, watch or deletecollection; an authoriser may rely on it."""
+    undo: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What takes back what admission has written elsewhere (charges of quotas), should the object not be stored."""
+
+    async def undo_all(self) -> None:
+        """Take back what admission has written elsewhere."""
+        while self.undo:
+            await self.undo.pop()()
 
     def describe(self) -> str:
         """Return the resource as it stands in messages: ``pods/status`` or ``deployments.apps``."""

@@ -25,6 +25,7 @@ from controlplane.controllers.node_lifecycle import NodeLifecycleController
 from controlplane.controllers.options import Options
 from controlplane.controllers.pod_gc import PodGarbageCollector
 from controlplane.controllers.replicaset import ReplicaSetController
+from controlplane.controllers.resource_quota import ResourceQuotaController
 from controlplane.controllers.role_aggregation import RoleAggregationController
 from controlplane.controllers.root_ca import RootCAPublisher
 from controlplane.controllers.service_account import ServiceAccountController
@@ -51,6 +52,7 @@ FACTORIES: tuple[Callable[[Context], Controller], ...] = (
     RootCAPublisher,
     StorageProtectionController,
     RoleAggregationController,
+    ResourceQuotaController,
     GarbageCollector,
 )
 """Every controller; one line each."""

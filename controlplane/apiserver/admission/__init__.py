@@ -16,6 +16,7 @@ from controlplane.apiserver.admission.limit_ranger import LimitRanger, LimitRang
 from controlplane.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.node_restriction import NodeRestriction
 from controlplane.apiserver.admission.priority import Priority
+from controlplane.apiserver.admission.resource_quota import ResourceQuota
 from controlplane.apiserver.admission.runtime_class import RuntimeClass
 from controlplane.apiserver.admission.service_account import ServiceAccount
 from controlplane.apiserver.admission.storage_protection import StorageProtection
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controlplane.apiserver.auth.authorizer import Authorizers
-    from controlplane.apiserver.store import Cache
+    from controlplane.apiserver.store import Cache, Store
     from wharfinger.api.kinds import Kind
 
 
@@ -41,7 +42,13 @@ class Admission:
 
 
 def default_admission(
-    cache: Cache, authorizers: Authorizers, *, last: Sequence[Step] = (), not_ready: int = 300, unreachable: int = 300
+    cache: Cache,
+    store: Store,
+    authorizers: Authorizers,
+    *,
+    last: Sequence[Step] = (),
+    not_ready: int = 300,
+    unreachable: int = 300,
 ) -> Admission:
     """Return the steps of a server in Kubernetes' order.
 
@@ -66,7 +73,7 @@ def default_admission(
         CertificateSigning(authorizers),
         CertificateSubjectRestriction(),
     ]
-    return Admission([*completing, *checking, *last])
+    return Admission([*completing, *checking, ResourceQuota(cache, store), *last])
 
 
 __all__ = ["Admission", "Operation", "Step", "default_admission"]

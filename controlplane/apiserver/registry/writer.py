@@ -77,6 +77,13 @@ class Writer:
 
         Raises InvalidError, AlreadyExistsError, ConflictError (fence) and what admission raises.
         """
+        try:
+            return await self._create(request, obj)
+        except errors.StatusError as error:
+            await _undo(request, error)
+            raise
+
+    async def _create(self, request: Request, obj: Any) -> Answer:
         kind = self.resource.kind
         metadata = obj.metadata
         if metadata.resourceVersion not in ("", "0"):
@@ -169,6 +176,20 @@ class Writer:
         version.
         Raises NotFoundError, ConflictError, InvalidError and what `make` and admission raise.
         """
+        try:
+            return await self._update(request, make, prepare, patching=patching)
+        except errors.StatusError as error:
+            await _undo(request, error)
+            raise
+
+    async def _update(
+        self,
+        request: Request,
+        make: Callable[[Any], Any],
+        prepare: Callable[[Any, Any], None] | None,
+        *,
+        patching: bool,
+    ) -> Answer:
         base = await self.base(request.namespace, request.name)
         for _ in range(_ATTEMPTS):
             try:
@@ -294,6 +315,12 @@ def _copy(obj: Any) -> Any:
     made = type(obj)()
     made.CopyFrom(obj)
     return made
+
+
+async def _undo(request: Request, error: errors.StatusError) -> None:
+    """Take back what admission wrote for a write that has failed for certain."""
+    if request.undo and not isinstance(error, errors.TimeoutError_ | errors.ServiceUnavailableError):
+        await request.undo_all()
 
 
 def _as_create(request: Request) -> Request:
