@@ -100,8 +100,8 @@ def _running(site: Site) -> list[dict[str, Any]]:
 
 def _members(site: Site) -> list[str]:
     """Return the hosts whose etcd answers."""
-    lines = site.run_wharf("etcd", "status").stdout.splitlines()[1:]
-    return [line for line in lines if "unreachable" not in line and "error" not in line.lower()]
+    lines = site.run_wharf("etcd", "status").stdout.splitlines()
+    return [line for line in lines if ":2379" in line and line.split()[4:5] in (["true"], ["false"])]
 
 
 def _etcd_leader(site: Site) -> str:
