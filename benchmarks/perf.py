@@ -1,8 +1,8 @@
 """Runs the workloads of workloads.yaml: scheduler_perf's opcodes against real processes and a real etcd.
 
 Each workload has a cluster of its own, with nodes that are objects without agents. What is measured is the time from
-the first create (or, with a standing queue, from the first binding) to the last binding as a watch shows it, and the CPU
-time that the scheduler used meanwhile: on a machine that is busy with other things only the latter can be compared.
+the first create (or, with a standing queue, from the first binding) to the last binding as a watch shows it, and the
+CPU time that the scheduler used meanwhile: on a machine busy with other things only the latter can be compared.
 """
 
 from __future__ import annotations

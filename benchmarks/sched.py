@@ -1,8 +1,8 @@
 """The scheduler in scheduler_perf's workloads, beside the real one: with a standing queue, and created while it works.
 
 All processes share the machine's cores. The figures of kube-scheduler are of another day (published.yaml says where
-they are from), so the raw compare-and-swap rate of etcd in this run stands beside. A workload without a figure of its own
-is held against that of SchedulingBasic.
+they are from), so the raw compare-and-swap rate of etcd in this run stands beside. A workload without a figure of its
+own is held against that of SchedulingBasic.
 """
 
 from __future__ import annotations

@@ -189,12 +189,30 @@ class ClassState:
 
     def narrowed(self, feasible: Bools) -> Ints:
         """Return the totals if only some of the feasible nodes were."""
+        rows = np.flatnonzero(feasible)
+        if len(rows) == 1:
+            return self._narrowed_to_one(int(rows[0]))
         total = np.zeros(self.table.size, np.int64)
         for scored in self.scores:
             total += scored.weight * scored.seen_with(feasible)[1]
             if scored.score.focused:
                 scored.score.focus(self.feasible)
         return np.where(feasible, total, INFEASIBLE)
+
+    def _narrowed_to_one(self, row: int) -> Ints:
+        """Do the same for a single node, without looking at the others."""
+        value = 0
+        for scored in self.scores:
+            if scored.score.focused:
+                value += scored.weight * int(scored.seen_with(_single(row, self.table.size))[1][row])
+                scored.score.focus(self.feasible)
+                continue
+            raw = scored.raw[row : row + 1]
+            bounds = scored.score.bounds(raw)
+            value += scored.weight * int((raw if bounds is None else scored.score.scale(raw, bounds))[0])
+        total = np.full(self.table.size, INFEASIBLE, np.int64)
+        total[row] = value
+        return total
 
     def first_refusal(self, row: int) -> Refusal | None:
         """Return the refusal of the first filter that refuses a row *now*, nothing kept being asked."""
@@ -213,3 +231,9 @@ class ClassState:
             return np.zeros(0, np.intp)
         top = self.total.max()
         return np.flatnonzero(self.total == top)
+
+
+def _single(row: int, size: int) -> Bools:
+    only = np.zeros(size, np.bool_)
+    only[row] = True
+    return only

@@ -86,10 +86,14 @@ def _count(state: ClassState, nominated: Mapping[int, Refusal]) -> tuple[Counter
         for reason in state.refusal.reasons:
             counts[reason] = int(np.count_nonzero(left))
         return counts, resolvable
-    for row, refusal in nominated.items():
-        left[row] = False
-        counts.update(refusal.reasons)
-        resolvable[row] = refusal.code is Code.UNSCHEDULABLE
+    if nominated:
+        left[list(nominated)] = False
+        alike = {id(refusal): refusal for refusal in nominated.values()}
+        for key, number in Counter(map(id, nominated.values())).items():
+            for reason in alike[key].reasons:
+                counts[reason] += number
+        unresolvable = {key for key, refusal in alike.items() if refusal.code is not Code.UNSCHEDULABLE}
+        resolvable[[row for row, refusal in nominated.items() if id(refusal) not in unresolvable]] = True
     for column in state.filters:
         if not column.codes.flags.writeable and not column.codes[:1].any():
             continue  # it lets all nodes pass

@@ -22,7 +22,14 @@ from controlplane.scheduler.nodetable import NodeTable, Resident
 from controlplane.scheduler.nominations import Nominations
 from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
 from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
-from controlplane.scheduler.preemption import Budget, Found, Preemption, preempt, refusals_by_nomination
+from controlplane.scheduler.preemption import (
+    Budget,
+    Found,
+    Preemption,
+    preempt,
+    refusals_by_nomination,
+    refused_by_nomination,
+)
 from controlplane.scheduler.profile import Profile
 
 CELLS = 1_000_000
@@ -112,19 +119,19 @@ class Engine:
 
     def narrowed_by_nominations(self, state: ClassState, pod: PodInfo) -> Bools | Diagnosis | None:
         """Return which nodes are feasible when nominated pods count, None when that changes nothing."""
-        refused = refusals_by_nomination(pod, state, self.nominations, feasible_only=True)
+        refused = refused_by_nomination(pod, state, self.nominations)
         row = self.table.rows.get(pod.nominated) if pod.nominated else None
         if row is not None and state.feasible[row] and row not in refused:
             only = np.zeros_like(state.feasible)
             only[row] = True
             return only
-        if not refused and state.feasible_count:
+        if not len(refused) and state.feasible_count:
             return None
         feasible = state.feasible.copy()
-        feasible[list(refused)] = False
+        feasible[refused] = False
         if feasible.any():
             return feasible
-        return Diagnosis(state, refusals_by_nomination(pod, state, self.nominations, feasible_only=False))
+        return Diagnosis(state, refusals_by_nomination(pod, state, self.nominations))
 
     def preempt(self, pod: PodInfo, diagnosis: Diagnosis) -> Preemption | None:
         """Look for pods that could make room for one that fits nowhere; None when the profile has no such plugin."""
@@ -160,9 +167,7 @@ class Engine:
         """
         state = self.state(pod)
         if state.feasible_count > 0:
-            refused = (
-                refusals_by_nomination(pod, state, self.nominations, feasible_only=True) if self.nominations else ()
-            )
+            refused = refused_by_nomination(pod, state, self.nominations) if self.nominations else ()
             if len(refused) < state.feasible_count:
                 return None
             return Aspect.EXISTENCE | Aspect.USAGE | Aspect.PEERS

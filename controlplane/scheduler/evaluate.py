@@ -114,7 +114,7 @@ class Outcome:
         self.info = pods.info(_pod(case["pod"]))
         self.engine.nominate(self.info, self.info.nominated)
         self.state = self.engine.state(self.info)
-        self.nominated = refusals_by_nomination(self.info, self.state, self.engine.nominations, feasible_only=False)
+        self.nominated = refusals_by_nomination(self.info, self.state, self.engine.nominations)
         narrowed = self.engine.narrowed_by_nominations(self.state, self.info) if self.engine.nominations else None
         self.mask = self.state.feasible if narrowed is None else np.zeros_like(self.state.feasible)
         if isinstance(narrowed, np.ndarray):

@@ -86,6 +86,8 @@ class Leadership:
         self._selecting_at_first = frozenset(selecting)
         self._work = asyncio.Event()
         self._changed = 0
+        self._vacated: set[str] = set()
+        """Nodes where pods have gone since kinds were last asked."""
         self._woken_at = 0.0
         self._wake_pause = WAKE_PAUSE
         self.ready = False
@@ -172,7 +174,8 @@ class Leadership:
         if not (self._changed or self.queue.hungry) or now < self._woken_at + self._wake_pause:
             return
         changed, self._changed = self._changed, 0
-        moved = self.queue.wake(changed, self.engine.waits_for, now, most=KINDS_AT_ONCE)
+        vacated, self._vacated = self._vacated, set()
+        moved = self.queue.wake(changed, self.engine.waits_for, now, most=KINDS_AT_ONCE, nodes=vacated)
         if moved:
             metrics.WOKEN.inc(moved)
         self._woken_at = time.monotonic()
@@ -378,5 +381,7 @@ class Leadership:
             self.engine.nominations.remove(key)
             self._note(Aspect.USAGE)  # a node may no longer be kept
         self.bound.pop(key, None)
-        if self.engine.table.remove(key) is not None:
+        node = self.engine.table.remove(key)
+        if node is not None:
+            self._vacated.add(node)
             self._note(Aspect.USAGE | Aspect.PEERS)

@@ -8,12 +8,24 @@ from itertools import islice
 
 import numpy as np
 
-from controlplane.scheduler.framework import Ints
+from controlplane.scheduler.framework import Bools, Ints
 from controlplane.scheduler.nodetable import NodeTable, Resident
 
 _REMEMBERED = 4096
 _PRIORITIES = 16
 """Priorities for which sums are kept."""
+
+
+class _Sums:
+    """What nominated pods of some priority or a higher one ask for, over all rows."""
+
+    __slots__ = ("extra", "stamp", "there", "version")
+
+    def __init__(self) -> None:
+        self.version: tuple[int, int] | None = None
+        self.stamp = 0
+        self.extra: Ints = np.zeros((0, 0), np.int64)
+        self.there: Bools = np.zeros(0, np.bool_)
 
 
 class Nominations:
@@ -26,7 +38,8 @@ class Nominations:
         """Changes with each nomination that comes or goes."""
         self._changed: deque[str] = deque(maxlen=_REMEMBERED)
         """The nodes of the latest changes."""
-        self._sums: dict[int, tuple[tuple[int, int, int], Ints, Ints]] = {}
+        self._sums: dict[int, _Sums] = {}
+        self._new_usages: list[Resident] = []
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
@@ -34,6 +47,8 @@ class Nominations:
     def set(self, key: str, resident: Resident) -> None:
         """Count a pod as nominated to the node that `resident` names."""
         before = self._by_node.get(self._nodes.get(key, ""), {}).get(key)
+        if before is None or before.usage is not resident.usage:
+            self._new_usages.append(resident)
         if before is not None and (before.node, before.priority) == (resident.node, resident.priority):
             self._by_node[resident.node][key] = resident
             self._note(resident.node)
@@ -75,34 +90,44 @@ class Nominations:
 
     def sums(self, table: NodeTable, priority: int, *, key: str) -> tuple[Ints, Ints]:
         """Return rows, and what the pods nominated there ask for (resources x rows), as it counts for a pod."""
-        version = (self.stamp, table.layout, table.geography)
         known = self._sums.get(priority)
-        if known is None or known[0] != version:
-            listed: list[tuple[int, Ints]] = []
-            for node in self._by_node:
-                row = table.rows.get(node)
-                against = self.against(node, key="", priority=priority) if row is not None else ()
-                if row is not None and against:
-                    vectors = [table.vector(resident.usage) for _, resident in against]
-                    listed.append((row, vectors[0] if len(vectors) == 1 else np.sum(vectors, axis=0)))
-            rows = np.array([row for row, _ in listed], np.intp)
-            extra = np.zeros((len(table.resources), len(listed)), np.int64)
-            for index, (_, vector) in enumerate(listed):
-                extra[: len(vector), index] = vector
-            version = (self.stamp, table.layout, table.geography)
-            if len(self._sums) > _PRIORITIES:
+        if known is None:
+            if len(self._sums) >= _PRIORITIES:
                 self._sums.clear()
-            known = self._sums[priority] = (version, rows, extra)
-        _, rows, extra = known
+            known = self._sums[priority] = _Sums()
+        self._bring_up_to_date(known, table, priority)
+        rows: Ints = np.flatnonzero(known.there)
+        extra = known.extra[:, rows]
         own = self._by_node.get(self._nodes.get(key, ""), {}).get(key)
         if own is not None and own.priority >= priority:
             at = np.flatnonzero(rows == table.rows.get(own.node, -1))
             if len(at):
-                extra = extra.copy()
                 extra[:, at[0]] -= table.vector(own.usage)
                 if not extra[:, at[0]].any():
                     rows, extra = np.delete(rows, at), np.delete(extra, at, axis=1)
         return rows, extra
+
+    def _bring_up_to_date(self, known: _Sums, table: NodeTable, priority: int) -> None:
+        for resident in self._new_usages:
+            table.vector(resident.usage)  # may make room for resources that no node has
+        self._new_usages.clear()
+        version = (table.layout, table.geography)
+        nodes = self.changed_since(known.stamp) if known.version == version else None
+        if nodes is None:
+            known.version = version
+            known.extra = np.zeros((len(table.resources), table.size), np.int64)
+            known.there = np.zeros(table.size, np.bool_)
+            nodes = self._by_node
+        for node in set(nodes):
+            row = table.rows.get(node)
+            if row is None:
+                continue
+            against = self.against(node, key="", priority=priority)
+            known.extra[:, row] = 0
+            known.there[row] = bool(against)
+            for _, resident in against:
+                known.extra[:, row] += table.vector(resident.usage)
+        known.stamp = self.stamp
 
     def against(self, node: str, *, key: str, priority: int) -> list[tuple[str, Resident]]:
         """Return the nominated pods that count on a node for a pod of a key and priority."""

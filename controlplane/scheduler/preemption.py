@@ -212,7 +212,7 @@ def _not_eligible(pod: PodInfo, diagnosis: Diagnosis, table: NodeTable) -> str:
 
 
 def _counted(refusals: Sequence[Refusal]) -> list[tuple[Refusal, int]]:
-    """Return the refusals that differ, and how many there are of each; most of thousands are one and the same object."""
+    """Return the refusals that differ, and how many there are of each; thousands are one and the same object."""
     found = {id(refusal): refusal for refusal in refusals}
     return [(found[key], number) for key, number in Counter(map(id, refusals)).items()]
 
@@ -415,16 +415,39 @@ def names(entries: Iterable[Entry]) -> list[str]:
     return [key for key, _ in entries]
 
 
-def refusals_by_nomination(
+def refused_by_nomination(pod: PodInfo, state: ClassState, nominations: Nominations) -> Sequence[int] | Ints:
+    """Return the feasible rows whose nodes would not take the pod, were those there that are nominated to them."""
+    if _only_sums_count(state):
+        rows, codes, _ = _codes_by_sums(pod, state, nominations, feasible_only=True)
+        refused: Ints = rows[codes != 0]
+        return refused
+    return list(_refusals_one_by_one(pod, state, nominations, feasible_only=True))
+
+
+def refusals_by_nomination(pod: PodInfo, state: ClassState, nominations: Nominations) -> Mapping[int, Refusal]:
+    """Return row -> refusal for all nodes that would not take the pod, were those there that are nominated to them."""
+    if not _only_sums_count(state):
+        return _refusals_one_by_one(pod, state, nominations, feasible_only=False)
+    rows, codes, filters = _codes_by_sums(pod, state, nominations, feasible_only=False)
+    refused = codes != 0
+    if not refused.any():
+        return {}
+    pairs = list(zip(filters[refused].tolist(), codes[refused].tolist(), strict=True))
+    meant = {pair: state.filters[pair[0]].filter.refusal(pair[1]) for pair in set(pairs)}
+    return dict(zip(rows[refused].tolist(), map(meant.__getitem__, pairs), strict=True))
+
+
+def _only_sums_count(state: ClassState) -> bool:
+    return state.refusal is None and all(
+        column.filter.sums_only for column in state.filters if column.filter.reads & _READS_PODS
+    )
+
+
+def _refusals_one_by_one(
     pod: PodInfo, state: ClassState, nominations: Nominations, *, feasible_only: bool
-) -> Mapping[int, Refusal]:
-    """Return row -> refusal for nodes that would not take the pod, were those there that are nominated to them."""
+) -> dict[int, Refusal]:
     table = state.table
     found: dict[int, Refusal] = {}
-    if state.refusal is None and all(
-        column.filter.sums_only for column in state.filters if column.filter.reads & _READS_PODS
-    ):
-        return _refusals_by_sums(pod, state, nominations, feasible_only=feasible_only)
     for node in nominations.nodes():
         row = table.rows.get(node)
         if row is None or (feasible_only and not state.feasible[row]):
@@ -441,32 +464,32 @@ def refusals_by_nomination(
     return found
 
 
-def _refusals_by_sums(
+def _codes_by_sums(
     pod: PodInfo, state: ClassState, nominations: Nominations, *, feasible_only: bool
-) -> Mapping[int, Refusal]:
-    """Do the same for all nominated nodes at once, where nothing but sums of resources counts."""
+) -> tuple[Ints, NDArray[np.int32], Ints]:
+    """Return rows with nominated pods, and for each the code of the first filter that refuses it and its index.
+
+    For all nodes at once, where nothing but sums of resources counts.
+    """
     table = state.table
     rows, extra = nominations.sums(table, pod.priority, key=pod.key)
     if feasible_only:
         there = state.feasible[rows]
         rows, extra = rows[there], extra[:, there]
-    found: dict[int, Refusal] = {}
+    first = np.zeros(len(rows), np.int32)
+    filters = np.zeros(len(rows), np.int64)
     if not len(rows):
-        return found
+        return rows, first, filters
     table.requested[:, rows] += extra
     try:
-        left = np.ones(len(rows), np.bool_)
-        for column in state.filters:
+        for index, column in enumerate(state.filters):
             asked = column.filter.reads & _READS_PODS
-            if feasible_only and not asked:
-                continue
+            if not asked and (feasible_only or not column.codes.flags.writeable):
+                continue  # it lets these nodes pass
             codes = column.filter.codes(rows) if asked else column.codes[rows]
-            refused = left & (codes != 0)
-            if refused.any():
-                meant = {code: column.filter.refusal(code) for code in np.unique(codes[refused]).tolist()}
-                for row, code in zip(rows[refused].tolist(), codes[refused].tolist(), strict=True):
-                    found[row] = meant[code]
-            left &= codes == 0
+            new = (first == 0) & (codes != 0)
+            first[new] = codes[new]
+            filters[new] = index
     finally:
         table.requested[:, rows] -= extra
-    return found
+    return rows, first, filters

@@ -20,14 +20,16 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.framework import Refusal
 from controlplane.scheduler.podinfo import PodInfo
 from controlplane.scheduler.profile import Profile
+
+K = TypeVar("K")
 
 State = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
 
@@ -70,6 +72,8 @@ class _Parked:
 
     reads: int
     """What the filters that refused them look at."""
+    node: str = ""
+    """The node that they are nominated to, if any."""
     pods: dict[str, QueuedPod] = field(default_factory=dict)
 
 
@@ -91,7 +95,12 @@ class SchedulingQueue:
         self._active: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
         self._backoff: list[tuple[float, int, QueuedPod]] = []
         self._parked: dict[Hashable, _Parked] = {}
-        self._hungry: set[Hashable] = set()
+        self._by_reads: dict[int, dict[Hashable, None]] = {}
+        """What refusing filters look at -> kinds that wait for a change of it."""
+        self._by_node: dict[str, dict[Hashable, None]] = {}
+        """Node -> kinds that are nominated to it."""
+        self._hungry: dict[Hashable, None] = {}
+        """Kinds that are to be asked, those that have waited for it longest first."""
         self._counts: dict[State, int] = dict.fromkeys(("active", "backoff", "unschedulable", "gated", "in flight"), 0)
 
     def __len__(self) -> int:
@@ -183,9 +192,20 @@ class SchedulingQueue:
         pod.last = diagnosis
         self._move(pod, "unschedulable")
         pod.kind = pod.info.kind
-        parked = self._parked.setdefault(pod.kind, _Parked(reads))
-        parked.reads = reads
+        parked = self._parked.get(pod.kind)
+        if parked is None:
+            parked = self._parked[pod.kind] = _Parked(reads, pod.info.nominated)
+            self._by_reads.setdefault(reads, {})[pod.kind] = None
+            if parked.node:
+                self._by_node.setdefault(parked.node, {})[pod.kind] = None
+        self._set_reads(pod.kind, parked, reads)
         parked.pods[pod.info.key] = pod
+
+    def _set_reads(self, kind: Hashable, parked: _Parked, reads: int) -> None:
+        if parked.reads != reads:
+            _discard(self._by_reads, parked.reads, kind)
+            parked.reads = reads
+            self._by_reads.setdefault(reads, {})[kind] = None
 
     def retry(self, pod: QueuedPod, now: float) -> None:
         """Look at a pod again after its pause: something other than its verdict went wrong."""
@@ -208,19 +228,28 @@ class SchedulingQueue:
     # -- waking up
 
     def wake(
-        self, aspects: int, waits_for: Callable[[PodInfo], int | None], now: float, *, most: int | None = None
+        self,
+        aspects: int,
+        waits_for: Callable[[PodInfo], int | None],
+        now: float,
+        *,
+        most: int | None = None,
+        nodes: Iterable[str] = (),
     ) -> int:
         """After changes of `aspects`, make those unschedulable pods active that some node would take now.
 
-        `waits_for` tells what aspects a pod waits for, None when a node would take it now. At most `most` kinds are
-        looked at among those that are affected; returns how many pods were moved.
+        `waits_for` tells what aspects a pod waits for, None when a node would take it now. Pods nominated to `nodes`,
+        where pods have gone, are asked at once. Of the other kinds that are affected at most `most` are, those first
+        that have waited longest; the rest stay *hungry*. Returns how many pods were moved.
         """
-        moved = looked = 0
-        for kind in [kind for kind, parked in self._parked.items() if parked.reads & aspects or kind in self._hungry]:
-            if most is not None and looked >= most:
-                self._hungry.add(kind)
-                continue
-            looked += 1
+        moved = 0
+        for node in nodes:
+            for kind in list(self._by_node.get(node, ())):
+                moved += self._wake_kind(kind, waits_for, now)
+        for reads, kinds in self._by_reads.items():
+            if reads & aspects:
+                self._hungry.update(kinds)
+        for kind in list(itertools.islice(self._hungry, most)):
             moved += self._wake_kind(kind, waits_for, now)
         return moved
 
@@ -231,16 +260,16 @@ class SchedulingQueue:
 
     def _wake_kind(self, kind: Hashable, waits_for: Callable[[PodInfo], int | None], now: float) -> int:
         parked = self._parked[kind]
+        self._hungry.pop(kind, None)
         first = next(iter(parked.pods.values()))
         aspects = waits_for(first.info)
         if aspects is not None:
             # Other filters may refuse by now than did at the attempt: a change of what *they* look at counts, too.
-            parked.reads = aspects
-            self._hungry.discard(kind)
+            self._set_reads(kind, parked, aspects)
             return 0
         chosen = heapq.nsmallest(WAKE_AT_ONCE, parked.pods.values(), key=lambda pod: pod.order)
         if len(chosen) < len(parked.pods):
-            self._hungry.add(kind)
+            self._hungry[kind] = None
         for pod in chosen:
             self._unpark(pod)
             self._resume(pod, now)
@@ -297,10 +326,21 @@ class SchedulingQueue:
             parked.pods.pop(pod.info.key, None)
             if not parked.pods:
                 del self._parked[pod.kind]
-                self._hungry.discard(pod.kind)
+                self._hungry.pop(pod.kind, None)
+                _discard(self._by_reads, parked.reads, pod.kind)
+                if parked.node:
+                    _discard(self._by_node, parked.node, pod.kind)
 
     def _move(self, pod: QueuedPod, state: State) -> None:
         self._counts[pod.state] -= 1
         self._counts[state] += 1
         pod.state = state
         pod.entry = next(self._numbers)
+
+
+def _discard(index: dict[K, dict[Hashable, None]], key: K, kind: Hashable) -> None:
+    kinds = index.get(key)
+    if kinds is not None:
+        kinds.pop(kind, None)
+        if not kinds:
+            del index[key]

@@ -1,8 +1,8 @@
 """Tells the world what was decided: Events, and the PodScheduled condition of pods that fit nowhere.
 
 Nothing here may hold up a decision, so reports are only noted, and written in the background: while there are pods to
-be placed in small portions, as fast as it goes otherwise. Conditions are kept by pod, so that of several changes to one
-pod only the last is written; one that would say what the pod says already is not written at all.
+be placed in small portions, as fast as it goes otherwise. Changes of a pod's status are kept by pod, so that of several
+only the last is written, all in one patch; a condition that says what the pod says already is not written at all.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Reporter:
         self._writer = client.writer()
         self._busy = busy
         self._events: deque[tuple[str, str, str, str, str, str]] = deque()
-        self._conditions: dict[str, tuple[PodInfo, str, str]] = {}
-        self._nominations: dict[str, PodInfo] = {}
+        self._statuses: dict[str, tuple[PodInfo, dict[str, Any]]] = {}
+        """Key of a pod -> what of its status is to be written."""
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
@@ -59,8 +59,7 @@ class Reporter:
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
         """Note that a pod was bound."""
-        self._conditions.pop(pod.key, None)
-        self._nominations.pop(pod.key, None)
+        self._statuses.pop(pod.key, None)
         message = f"Successfully assigned {pod.key} to {node}"
         self._note((pod.namespace, pod.name, pod.uid, "Normal", "Scheduled", message))
 
@@ -69,12 +68,25 @@ class Reporter:
         self._note((pod.namespace, pod.name, pod.uid, "Warning", "FailedScheduling", message))
         now = pod.condition
         if now is None or (now.status, now.reason, now.message) != ("False", reason, message):
-            self._conditions[pod.key] = (pod, reason, message)
-            self._wake.set()
+            since = now.since if now is not None and now.status == "False" else int(time.time())
+            condition = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": times.format_seconds(since),
+            }
+            self._set(pod, "conditions", [condition])
 
     def nominated(self, pod: PodInfo) -> None:
         """Note that the node which is being cleared for a pod has changed (`pod.nominated`)."""
-        self._nominations[pod.key] = pod
+        self._set(pod, "nominatedNodeName", pod.nominated or None)
+
+    def _set(self, pod: PodInfo, name: str, value: Any) -> None:
+        known = self._statuses.get(pod.key)
+        if known is None or known[0].uid != pod.uid:
+            known = self._statuses[pod.key] = (pod, {})
+        known[1][name] = value
         self._wake.set()
 
     def preempted(self, namespace: str, name: str, uid: str, *, by: str, node: str) -> None:
@@ -96,17 +108,12 @@ class Reporter:
             for _ in range(BUSY_PORTION if busy else PORTION):
                 if self._events and self._recorder.backlog < PORTION:
                     self._record(*self._events.popleft())
-            while self._conditions and len(writing) < WRITERS:
-                key = next(iter(self._conditions))
-                task = daemon.spawn(self._write(*self._conditions.pop(key)), name=f"condition of {key}")
+            while self._statuses and len(writing) < WRITERS:
+                key = next(iter(self._statuses))
+                task = daemon.spawn(self._write(*self._statuses.pop(key)), name=f"status of {key}")
                 writing.add(task)
                 task.add_done_callback(writing.discard)
-            while self._nominations and len(writing) < WRITERS:
-                key = next(iter(self._nominations))
-                task = daemon.spawn(self._write_nomination(self._nominations.pop(key)), name=f"nomination of {key}")
-                writing.add(task)
-                task.add_done_callback(writing.discard)
-            if not self._events and not self._conditions and not self._nominations:
+            if not self._events and not self._statuses:
                 self._wake.clear()
             await asyncio.sleep(BUSY_PAUSE if busy or len(writing) >= WRITERS else 0.001)
 
@@ -114,22 +121,7 @@ class Reporter:
         reference = core.ObjectReference(kind="Pod", apiVersion="v1", namespace=namespace, name=name, uid=uid)
         self._recorder.event_for(reference, type_, reason, message)
 
-    async def _write(self, pod: PodInfo, reason: str, message: str) -> None:
-        before = pod.condition
-        since = before.since if before is not None and before.status == "False" else int(time.time())
-        condition: dict[str, Any] = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": times.format_seconds(since),
-        }
-        await self._patch(pod, {"conditions": [condition]})
-
-    async def _write_nomination(self, pod: PodInfo) -> None:
-        await self._patch(pod, {"nominatedNodeName": pod.nominated or None})
-
-    async def _patch(self, pod: PodInfo, status: dict[str, Any]) -> None:
+    async def _write(self, pod: PodInfo, status: dict[str, Any]) -> None:
         patch = {"metadata": {"uid": pod.uid}, "status": status}
         try:
             await self._writer.patch(

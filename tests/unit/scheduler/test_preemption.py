@@ -71,11 +71,11 @@ def test_nodes_with_nominated_pods_are_asked_at_once_as_they_would_be_one_by_one
     for asked in (pod("x", {"cpu": "1200m"}, priority=2), pod("dear-3", {"cpu": "1"}, priority=0)):
         info = bench.info(asked)
         state = bench.engine.state(info)
-        quick = refusals_by_nomination(info, state, bench.engine.nominations, feasible_only=False)
+        quick = refusals_by_nomination(info, state, bench.engine.nominations)
         before = bench.table.requested.copy()
         for column in state.filters:
             column.filter.sums_only = False
-        slow = refusals_by_nomination(info, state, bench.engine.nominations, feasible_only=False)
+        slow = refusals_by_nomination(info, state, bench.engine.nominations)
         assert quick == slow
         assert quick
         assert np.array_equal(bench.table.requested, before)
