@@ -89,20 +89,21 @@ def fill_defaults(value: Any, schema: Schema | None) -> None:
     if isinstance(value, dict):
         for name, child in schema.properties.items():
             if child.default is not ABSENT and (name not in value or (value[name] is None and not child.nullable)):
-                value[name] = _copy(child.default)
+                value[name] = copy(child.default)
         extra = schema.additional_schema
         for name in value:
             known = schema.properties.get(name)
             if known is None and extra is not None and value[name] is None and not extra.nullable:
-                value[name] = None if extra.default is ABSENT else _copy(extra.default)
+                value[name] = None if extra.default is ABSENT else copy(extra.default)
             fill_defaults(value[name], known or extra)
     elif isinstance(value, list) and schema.items is not None:
         items = schema.items
         for index, item in enumerate(value):
             if item is None and not items.nullable and items.default is not ABSENT:
-                value[index] = _copy(items.default)
+                value[index] = copy(items.default)
             fill_defaults(value[index], items)
 
 
-def _copy(value: Any) -> Any:
+def copy(value: Any) -> Any:
+    """Return plain values of one's own."""
     return orjson.loads(orjson.dumps(value)) if isinstance(value, (dict, list)) else value

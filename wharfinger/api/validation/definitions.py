@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from wharfinger.api import codec
+from wharfinger.api.errors import InternalError
 from wharfinger.api.types import apiextensions
-from wharfinger.api.validation import metadata, names, webhooks
+from wharfinger.api.validation import metadata, names, structure, webhooks
 from wharfinger.api.validation.common import one_of
 from wharfinger.api.validation.equality import semantic_equal
 from wharfinger.api.validation.errors import Errors
@@ -25,6 +27,7 @@ _JSON_NAMES = {"schema": "$schema", "ref": "$ref"}
 _VALUE_ONLY = ("description", "type", "default", "additionalProperties", "nullable", "xKubernetesListType", "title")
 """What belongs to the schema itself, not to its logical combinations."""
 _MAX_SELECTABLE = 8
+_APPROVAL = "api-approved.kubernetes.io"
 
 
 def _create(definition: apiextensions.CustomResourceDefinition, errors: Errors) -> None:
@@ -41,6 +44,19 @@ def _validate_metadata(definition: apiextensions.CustomResourceDefinition, error
         return (*complaints, f"must be spec.names.plural+'.'+spec.group, {wanted}") if text != wanted else complaints
 
     metadata.validate(definition.metadata, errors, namespaced=False, name=name)
+    _validate_approval(definition, errors)
+
+
+def _validate_approval(definition: apiextensions.CustomResourceDefinition, errors: Errors) -> None:
+    """Groups of the Kubernetes project need its word that they are what they say."""
+    group = definition.spec.group
+    if group not in ("k8s.io", "kubernetes.io") and not group.endswith((".k8s.io", ".kubernetes.io")):
+        return
+    field, text = f"metadata.annotations[{_APPROVAL}]", definition.metadata.annotations.get(_APPROVAL, "")
+    if not text:
+        errors.required(field, "protected groups must have approval annotation")
+    elif not text.startswith(("unapproved", "https://", "http://")):
+        errors.invalid(field, text, 'must be the address of an approval, or begin with "unapproved"')
 
 
 def _validate_stored(definition: apiextensions.CustomResourceDefinition, errors: Errors) -> None:
@@ -148,7 +164,26 @@ def _validate_versions(versions: Sequence[apiextensions.CustomResourceDefinition
         if len(version.selectableFields) > _MAX_SELECTABLE:
             errors.too_many(f"{path}.selectableFields", len(version.selectableFields), _MAX_SELECTABLE)
         for number, selectable in enumerate(version.selectableFields):
-            _json_path(selectable.jsonPath, errors, f"{path}.selectableFields[{number}].jsonPath")
+            _selectable(selectable.jsonPath, version.schema, errors, f"{path}.selectableFields[{number}].jsonPath")
+
+
+def _selectable(text: str, validation: apiextensions.CustomResourceValidation, errors: Errors, path: str) -> None:
+    """Judge a selectable field: it must be a single value that the schema knows."""
+    before = len(errors)
+    _json_path(text, errors, path)
+    if len(errors) > before:
+        return
+    if text.startswith(".metadata."):
+        errors.invalid(path, text, "must not point to fields in metadata")
+        return
+    at: apiextensions.JSONSchemaProps = validation.openAPIV3Schema
+    for name in filter(None, text.split(".")):
+        if name not in at.properties:
+            errors.invalid(path, text, f"does not refer to a valid field: {name} is not in the schema")
+            return
+        at = at.properties[name]
+    if at.type not in ("string", "integer", "boolean"):
+        errors.invalid(path, text, f"must point to a field of type string, boolean or integer, not {at.type or 'any'}")
 
 
 def _validate_columns(
@@ -197,6 +232,12 @@ def _validate_root(schema: apiextensions.JSONSchemaProps, errors: Errors, path: 
     elif schema.type != "object":
         errors.invalid(f"{path}.type", schema.type, "must be object at the root")
     _validate_schema(schema, errors, path)
+    try:
+        source = codec.to_json(schema)
+    except InternalError as error:  # protobuf can hold what is no JSON in its defaults and enums
+        errors.invalid(path, "", error.message)
+        return
+    structure.validate(source, errors, path)
 
 
 def _validate_schema(schema: apiextensions.JSONSchemaProps, errors: Errors, path: str) -> None:
