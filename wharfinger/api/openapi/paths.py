@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from wharfinger.api.openapi.schemas import Schemas
 
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
-_PATCHES = (
-    "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json",
-)  # fmt: skip
-_CUSTOM_PATCHES = (
-    "application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml",
-)  # fmt: skip
+_JSON_PATCH = "application/json-patch+json"
+_CUSTOM_PATCHES = (_JSON_PATCH, "application/merge-patch+json", "application/apply-patch+yaml")
+_PATCHES = (*_CUSTOM_PATCHES, "application/strategic-merge-patch+json")
+_CREATING = ("post", "put", "patch")
+"""Actions that may make an object: an update does so for kinds that allow it, an apply patch for all."""
 Model: TypeAlias = "type[Message] | CustomModel"
 _TRAVELS: dict[str, type[Message]] = {
     "scale": autoscaling_v1.Scale,
@@ -31,7 +30,6 @@ _TRAVELS: dict[str, type[Message]] = {
 }
 _SUB_VERBS = {
     "finalize": ("put",),
-    "log": ("get",),
     "binding": ("post",),
     "eviction": ("post",),
     "token": ("post",),
@@ -62,6 +60,16 @@ _LIST = (
     ("timeoutSeconds", "integer", "Seconds after which a watch ends."),
     ("watch", "boolean", "Send changes as they happen."),
 )
+_LOG = (
+    ("container", "string", "Which container; needed where there are several."),
+    ("follow", "boolean", "Go on with what is written from now on."),
+    ("limitBytes", "integer", "At most this many bytes."),
+    ("previous", "boolean", "Of the container before the last restart."),
+    ("sinceSeconds", "integer", "Only what was written in the last so many seconds."),
+    ("sinceTime", "string", "Only what was written since a time (RFC 3339)."),
+    ("tailLines", "integer", "Only so many lines from the end."),
+    ("timestamps", "boolean", "Begin each line with its time."),
+)
 _FORCE = (("force", "boolean", "Apply even what others own; for apply patches alone."),)
 
 
@@ -88,7 +96,7 @@ class Paths:
             collection["post"] = self._operation(kind, "post", "create", whole, _WRITE, body=whole)
         if "deletecollection" in kind.verbs:
             collection["delete"] = self._operation(
-                kind, "deletecollection", "deleteCollection", meta.Status, (*_DELETE, *_LIST)
+                kind, "deletecollection", "deleteCollection", meta.Status, (*_DELETE, *_LIST), otherwise=everything
             )
         if collection:
             found[f"{scope}/{kind.resource}"] = self._item(collection, namespace=kind.namespaced)
@@ -97,6 +105,9 @@ class Paths:
             found[f"{scope}/{kind.resource}/{{name}}"] = self._single(kind, tuple(single), whole, "")
         for sub in kind.subresources:
             if sub in _STREAMS:
+                continue
+            if sub == "log":
+                found[f"{scope}/{kind.resource}/{{name}}/log"] = self._log(kind)
                 continue
             message = _TRAVELS.get(sub, whole)
             methods = _SUB_VERBS.get(sub, ("get", "put", "patch"))
@@ -109,12 +120,25 @@ class Paths:
             action = _ACTIONS[method]
             verb = f"{action}{sub.capitalize()}"
             if method in ("get", "delete"):
-                reply = meta.Status if method == "delete" else message
-                made[method] = self._operation(kind, action, verb, reply, _DELETE if method == "delete" else ())
+                gone = method == "delete"
+                reply = meta.Status if gone else message
+                made[method] = self._operation(
+                    kind, action, verb, reply, _DELETE if gone else (), otherwise=message if gone else None
+                )
             else:
                 parameters = (*_WRITE, *_FORCE) if method == "patch" else _WRITE
                 made[method] = self._operation(kind, action, verb, message, parameters, body=message, travels=message)
         return self._item(made, namespace=kind.namespaced, name=True)
+
+    def _log(self, kind: Kind) -> dict[str, Any]:
+        made = self._operation(kind, "get", "getLog", meta.Status, _LOG)
+        text = {"type": "string"}
+        if self._v3:
+            made["responses"]["200"] = {"description": "OK", "content": {"text/plain": {"schema": text}}}
+        else:
+            made["produces"].append("text/plain")
+            made["responses"]["200"] = {"description": "OK", "schema": text}
+        return self._item({"get": made}, namespace=kind.namespaced, name=True)
 
     def _reference(self, model: Model) -> dict[str, Any]:
         if isinstance(model, CustomModel):
@@ -145,7 +169,9 @@ class Paths:
         *,
         body: Model | None = None,
         travels: Model | None = None,
+        otherwise: Model | None = None,
     ) -> dict[str, Any]:
+        """`otherwise` is what the reply may be instead; only version 3 can say so."""
         own = travels is None or isinstance(travels, CustomModel) or travels is kind.message
         mark = kind if own else kinds.of(travels)  # type: ignore[arg-type]
         group = kind.group.split(".")[0].capitalize() or "Core"
@@ -159,26 +185,37 @@ class Paths:
             },
         }  # fmt: skip
         answered = (_JSON, _YAML, _PROTOBUF) if kind.described else (_JSON, _YAML)
-        types = answered
+        types: tuple[str, ...] = answered
         if action == "patch":
             types = _PATCHES if kind.described else _CUSTOM_PATCHES
         schema = self._reference(reply)
         if self._v3:
-            made["responses"] = {
-                "200": {"description": "OK", "content": {item: {"schema": schema} for item in answered}},
+            told = schema if otherwise is None else {"anyOf": [schema, self._reference(otherwise)]}
+            content = {item: {"schema": told} for item in answered}
+            error = {item: {"schema": self._reference(meta.Status)} for item in answered}
+            replies: dict[str, Any] = {
+                "200": {"description": "OK", "content": content},
+                **({"201": {"description": "Created", "content": content}} if action in _CREATING else {}),
                 "401": {"description": "Unauthorized"},
+                "default": {"description": "Why it was not done", "content": error},
             }
+            made["responses"] = replies
             if body is not None:
-                sent = {"type": "object"} if action == "patch" else self._reference(body)
-                made["requestBody"] = {"required": True, "content": {item: {"schema": sent} for item in types}}
+                reference = self._reference(body)
+                sent = {item: {"schema": _patch(item) if action == "patch" else reference} for item in types}
+                made["requestBody"] = {"required": True, "content": sent}
             return made
         made["produces"] = list(answered)
         made["consumes"] = list(types)
         made["responses"] = {"200": {"description": "OK", "schema": schema}, "401": {"description": "Unauthorized"}}
         if body is not None:
-            sent = {"type": "object"} if action == "patch" else self._reference(body)
-            made["parameters"].append({"name": "body", "in": "body", "required": True, "schema": sent})
+            plain = {"type": "object"} if action == "patch" else self._reference(body)
+            made["parameters"].append({"name": "body", "in": "body", "required": True, "schema": plain})
         return made
+
+
+def _patch(media: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "object"}} if media == _JSON_PATCH else {"type": "object"}
 
 
 def _models(kind: Kind) -> tuple[Model, Model | None]:

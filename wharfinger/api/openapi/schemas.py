@@ -114,6 +114,8 @@ class Schemas:
         for name, chain in info_of(descriptor).json_fields.items():
             last = chain[-1]
             properties[name] = self._property(last)
+            if self.v3 and last.repeated and not (last.omitempty or last.omitzero or last.pointer):
+                properties[name]["nullable"] = True  # an empty one is written as null, as Go does
             if len(chain) == 1 and not (last.omitempty or last.omitzero or last.pointer):
                 required.append(name)
         made["properties"] = dict(sorted(properties.items()))
