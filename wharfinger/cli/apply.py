@@ -1,14 +1,15 @@
 """``wharf apply -f``: make the cluster agree with manifests, leaving alone what others have set.
 
 This is kubectl's client-side apply: what was applied last is kept in an annotation, and the difference to it is sent
-as a strategic merge patch (see :mod:`wharfinger.cli.strategic`). Objects applied with kubectl go on with wharf, and
-the other way round.
+as a strategic merge patch (see :mod:`wharfinger.cli.strategic`). With ``--server-side`` the manifest itself is sent,
+and the server merges and knows which field is whose. Objects applied with kubectl go on with wharf, and the other way
+round.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,36 +39,47 @@ _ATTEMPTS = 5
 @DRY_RUN
 @OUTPUT
 @FIELD_MANAGER
-@click.option("--server-side", is_flag=True, help="Let the server merge (not built yet).")
+@click.option("--server-side", is_flag=True, help="Let the server merge, which knows who has set which field.")
+@click.option("--force-conflicts", is_flag=True, help="With --server-side: take over fields that others have set.")
 async def apply(
     session: Session, *, files: Sequence[str], recursive: bool, validate: str, dry_run: str, output: str | None,
-    field_manager: str, server_side: bool,
+    field_manager: str, server_side: bool, force_conflicts: bool,
 ) -> int:  # fmt: skip
     """Apply manifests: create what is missing, change what differs.
 
     \b
       wharf apply -f app.yaml
       wharf apply -f manifests/ -R --dry-run=server
+      wharf apply -f app.yaml --server-side
     """
     needs(bool(files), "must specify one of -f and -k")
-    needs(not server_side, "--server-side is not supported by this version of wharf; leave it out to merge here")
+    needs(server_side or not force_conflicts, "--force-conflicts only works with --server-side")
+    needs(not (server_side and dry_run == "client"), "--dry-run=client doesn't work with --server-side")
     reporter = Reporter(output, dry_run=dry_run)
     options = {
         "dry_run": reporter.server_dry_run,
-        "field_manager": field_manager or "kubectl-client-side-apply",
+        "field_manager": field_manager or ("kubectl" if server_side else "kubectl-client-side-apply"),
         "field_validation": validation(validate),
     }
+    converge = _merge_there if server_side else _converge
+    if server_side:
+        options["force"] = force_conflicts
     async with session.client() as client:
         for manifest in read_all(files, recursive=recursive, verb="apply"):
             if isinstance(manifest, Broken):
                 reporter.error(manifest.reason)
             else:
-                await _apply_one(session, client, manifest, reporter, options)
+                await _apply_one(session, client, manifest, reporter, options, converge)
     return reporter.finish()
 
 
 async def _apply_one(
-    session: Session, client: Client, manifest: Manifest, reporter: Reporter, options: dict[str, Any]
+    session: Session,
+    client: Client,
+    manifest: Manifest,
+    reporter: Reporter,
+    options: dict[str, Any],
+    converge: Callable[..., Awaitable[tuple[dict[str, Any], str]]],
 ) -> None:
     from wharfinger.api.errors import ServiceUnavailableError, StatusError
 
@@ -85,13 +97,28 @@ async def _apply_one(
         reporter.error(str(error))
         return
     try:
-        document, action = await _converge(client, kind, manifest, namespace, reporter, options)
+        document, action = await converge(client, kind, manifest, namespace, reporter, options)
     except ServiceUnavailableError:
         raise
     except StatusError as error:
         reporter.status(error, source=f"applying {quoted(manifest.source)}")
         return
     reporter.done(document, action)
+
+
+async def _merge_there(
+    client: Client, kind: Kind, manifest: Manifest, namespace: str, reporter: Reporter, options: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Let the server merge; returns the object and the word for what was done. Raises ConflictError."""
+    raw = await client.raw(kind).patch(
+        manifest.name,
+        patch=orjson.dumps(manifest.document),
+        patch_type="apply",
+        namespace=namespace,
+        **options,
+    )
+    reporter.warnings(raw.warnings)
+    return document_of_raw(raw), "serverside-applied"
 
 
 async def _converge(

@@ -82,10 +82,16 @@ def write_options(
     fence: native.Fence | None = None,
     brief: bool = False,
     lazy: bool = False,
+    force: bool = False,
 ) -> native.WriteOptions:
     """Build the options that every write takes."""
     options = native.WriteOptions(
-        dry_run=dry_run, field_manager=field_manager, field_validation=field_validation, brief=brief, lazy=lazy
+        dry_run=dry_run,
+        field_manager=field_manager,
+        field_validation=field_validation,
+        brief=brief,
+        lazy=lazy,
+        force=force,
     )
     if fence is not None:
         options.fence.CopyFrom(fence)

@@ -47,7 +47,9 @@ def write_options(message: native.WriteOptions) -> WriteOptions:
         if not given.lease or given.term <= 0:
             raise errors.BadRequestError("options.fence: lease and a positive term are required")
         fence = Fence(given.namespace, given.lease, given.term)
-    return WriteOptions(message.dry_run, message.field_manager, validation or "Warn", fence, message.lazy)
+    return WriteOptions(
+        message.dry_run, message.field_manager, validation or "Warn", fence, message.lazy, message.force
+    )
 
 
 def body(message: runtime.Unknown) -> Body:

@@ -264,10 +264,13 @@ class FieldConflictError(ConflictError):
     """Raised when an apply would change what others own; a cause for each field and owner."""
 
     def __init__(self, conflicts: list[tuple[Manager, Path]]) -> None:
-        owners = sorted({manager.name for manager, _ in conflicts})
+        fields_of: dict[str, list[str]] = {}
+        for manager, path in conflicts:
+            fields_of.setdefault(manager.name, []).append(_show(path))
+        listed = "; ".join(f'conflict with "{name}" on {", ".join(found)}' for name, found in sorted(fields_of.items()))
         super().__init__(
-            f"Apply failed with {len(conflicts)} conflict{'s' if len(conflicts) > 1 else ''}: "
-            f"fields are owned by {', '.join(owners)}; give them up, take them over with force, or apply their values"
+            f"Apply failed with {len(conflicts)} conflict{'s' if len(conflicts) > 1 else ''}: {listed}. "
+            "Leave these fields out, give them the values they have, or take them over with force"
         )
         self.conflicts = conflicts
 
