@@ -15,6 +15,7 @@ from controlplane.apiserver.admission.default_toleration_seconds import DefaultT
 from controlplane.apiserver.admission.limit_ranger import LimitRanger, LimitRangerCheck
 from controlplane.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from controlplane.apiserver.admission.node_restriction import NodeRestriction
+from controlplane.apiserver.admission.pod_security import PodSecurity
 from controlplane.apiserver.admission.priority import Priority
 from controlplane.apiserver.admission.resource_quota import ResourceQuota
 from controlplane.apiserver.admission.runtime_class import RuntimeClass
@@ -69,6 +70,7 @@ def default_admission(
     ]
     checking: list[Step] = [
         LimitRangerCheck(cache),
+        PodSecurity(cache),
         CertificateApproval(authorizers),
         CertificateSigning(authorizers),
         CertificateSubjectRestriction(),
