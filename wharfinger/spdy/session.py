@@ -10,7 +10,7 @@
         await stream.write(b"…"); await stream.close()
 
 Reading the connection stops while a stream holds more than :data:`HIGH_WATER` bytes that nobody has taken. So a stream
-must be read or reset: one that is neither holds up the others, and memory stays bounded whatever the peer sends.
+must be read, ignored or reset: one that is not holds up the others, and memory stays bounded whatever the peer sends.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Stream:
         self.closed = False
         """Whether this side sends no more."""
         self._reset: StreamReset | None = None
+        self._ignoring = False
 
     # --- this side
 
@@ -95,6 +96,13 @@ class Stream:
         while data := await self.read():
             yield data
 
+    def ignore(self) -> None:
+        """Drop what has come and what will: nobody reads this stream (any more)."""
+        self._ignoring = True
+        self._pieces.clear()
+        self._held = 0
+        self._room.set()
+
     async def write(self, data: bytes) -> None:
         """Send. Raises StreamReset, or another ConnectionError when the connection is gone."""
         for start in range(0, len(data), _PIECE):
@@ -120,7 +128,7 @@ class Stream:
 
     async def take(self, data: bytes, *, fin: bool) -> None:
         """Hold what the peer has sent, once there is room."""
-        if data and self._reset is None:
+        if data and self._reset is None and not self._ignoring:
             self._pieces.append(data)
             self._held += len(data)
             if self._held > HIGH_WATER:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from controlplane.apiserver import metrics
-from controlplane.apiserver.httpfront import remotecommand, upgrades, websocket
+from controlplane.apiserver.httpfront import remotecommand, spdystreams, upgrades, websocket
 from controlplane.apiserver.httpfront.calls import method_not_allowed
+from controlplane.apiserver.podstreams import until_first
 from wharfinger.api import errors
 from wharfinger.proto.native import streams_v1_pb2
+from wharfinger.spdy import Session
 
 if TYPE_CHECKING:
     from multidict import MultiMapping
@@ -85,6 +87,8 @@ class StreamFront:
         upgrade: upgrades.Upgrade,
     ) -> web.StreamResponse:
         message = streams_v1_pb2.StreamInput(open=wanted).SerializeToString()
+        if upgrade == "spdy":
+            return await self._spdy_command(http, target, subresource, wanted, message)
         subprotocol = websocket.choose(http, websocket.COMMAND)
         call: AgentCall | None = None
         if not subprotocol.closes:
@@ -106,11 +110,50 @@ class StreamFront:
         await websocket.close(http, socket)
         return socket
 
+    async def _spdy_command(
+        self,
+        http: web.BaseRequest,
+        target: Target,
+        subresource: Any,
+        wanted: streams_v1_pb2.StreamOpen,
+        message: bytes,
+    ) -> web.StreamResponse:
+        protocol = spdystreams.negotiate(http, spdystreams.COMMAND)
+        call = await self._pods.begin(subresource, target, message)
+        try:
+            connection = await _leave_http(http, protocol)
+            async with Session(connection, server=True) as session:
+                end = spdystreams.CommandEnd(session, wanted, protocol)
+                if await end.begin():
+                    await remotecommand.run(call, end, upgrades.gone(http))
+                    call.cancel()
+                    await spdystreams.finish(session)
+        finally:
+            call.cancel()
+        return _ended(http, connection)
+
     # --- port-forward ---------------------------------------------------------------------------------------------
 
     async def _forward(self, http: web.BaseRequest, target: Target, upgrade: upgrades.Upgrade) -> web.StreamResponse:
+        if upgrade == "spdy":
+            protocol = spdystreams.negotiate(http, spdystreams.FORWARD)
+            connection = await _leave_http(http, protocol)
+            await self._forward_spdy(http, target, connection)
+            return _ended(http, connection)
         subprotocol = websocket.choose(http, websocket.FORWARD)
-        return await self._forward_channels(http, target, subprotocol)
+        if subprotocol.name != websocket.TUNNEL:
+            return await self._forward_channels(http, target, subprotocol)
+        socket = await websocket.accept(http, subprotocol)
+        await self._forward_spdy(http, target, websocket.Tunnel(socket))
+        await websocket.close(http, socket)
+        return socket
+
+    async def _forward_spdy(self, http: web.BaseRequest, target: Target, carrier: upgrades.ByteStream) -> None:
+        async def begin(port: int) -> AgentCall:
+            return await self._pods.begin("portforward", target, forward_open(target, port))
+
+        async with Session(carrier, server=True) as session:
+            await until_first(spdystreams.forward(session, begin), upgrades.gone(http))
 
     async def _forward_channels(
         self, http: web.BaseRequest, target: Target, subprotocol: websocket.Subprotocol
@@ -127,6 +170,17 @@ class StreamFront:
                 call.cancel()
         await websocket.close(http, socket)
         return socket
+
+
+async def _leave_http(http: web.BaseRequest, protocol: str) -> upgrades.Upgraded:
+    upgrades.keep_alive(http)
+    return await upgrades.Upgraded.start(http, {"Upgrade": "SPDY/3.1", spdystreams.PROTOCOL_HEADER: protocol})
+
+
+def _ended(http: web.BaseRequest, connection: upgrades.Upgraded) -> web.StreamResponse:
+    if http.transport is not None:
+        http.transport.close()
+    return connection.response
 
 
 def ports_of(query: MultiMapping[str]) -> list[int]:
