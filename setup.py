@@ -72,7 +72,7 @@ def descriptions(descriptor_set: bytes) -> str:
 
     found: dict[str, dict[str, str]] = {}
     for file in FileDescriptorSet.FromString(descriptor_set).file:
-        if not file.package.startswith("k8s."):
+        if not file.package.startswith(("k8s.", "dev.wharfinger.")):
             continue
         for location in file.source_code_info.location:
             text = " ".join(location.leading_comments.split())

@@ -10,7 +10,7 @@ from grpc_tools import protoc
 PROTO = Path(__file__).parents[2] / "proto"
 COMMENTED = sorted(
     path.relative_to(PROTO).as_posix()
-    for folder in ("apimachinery", "k8s")
+    for folder in ("apimachinery", "k8s", "own")
     for path in (PROTO / folder).glob("*.proto")
 )
 """Files below proto/ that are commented throughout."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from wharfinger.proto.k8s import resource_v1_pb2 as resource
     from wharfinger.proto.k8s import scheduling_v1_pb2 as scheduling
     from wharfinger.proto.k8s import storage_v1_pb2 as storage
+    from wharfinger.proto.own import scheduling_v1alpha1_pb2 as gangs
 
 MODULES: dict[str, str] = {
     "meta": "wharfinger.proto.apimachinery.meta_v1_pb2",
@@ -67,6 +68,7 @@ MODULES: dict[str, str] = {
     "resource": "wharfinger.proto.k8s.resource_v1_pb2",
     "scheduling": "wharfinger.proto.k8s.scheduling_v1_pb2",
     "storage": "wharfinger.proto.k8s.storage_v1_pb2",
+    "gangs": "wharfinger.proto.own.scheduling_v1alpha1_pb2",
     "intstr": "wharfinger.proto.apimachinery.intstr_pb2",
     "quantity": "wharfinger.proto.apimachinery.quantity_pb2",
     "runtime": "wharfinger.proto.apimachinery.runtime_pb2",
@@ -100,6 +102,7 @@ API_GROUPS: dict[tuple[str, str], tuple[str, ...]] = {
     ("resource.k8s.io", "v1"): ("resource",),
     ("scheduling.k8s.io", "v1"): ("scheduling",),
     ("storage.k8s.io", "v1"): ("storage",),
+    ("scheduling.wharfinger.dev", "v1alpha1"): ("gangs",),
 }
 """The modules that define the kinds of a group and version, for the registry in :mod:`wharfinger.api.kinds`."""
 
@@ -117,6 +120,6 @@ def __getattr__(name: str) -> ModuleType:
 __all__ = [
     "API_GROUPS", "MODULES", "admissionregistration", "apiextensions", "apiregistration", "apps",
     "authentication", "authorization", "autoscaling", "autoscaling_v1", "batch", "certificates", "coordination",
-    "core", "discovery", "events", "flowcontrol", "intstr", "meta", "metrics", "networking", "node", "policy",
+    "core", "discovery", "events", "flowcontrol", "gangs", "intstr", "meta", "metrics", "networking", "node", "policy",
     "quantity", "rbac", "resource", "runtime", "scheduling", "storage",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wharfinger.api.defaults.amounts import copy_missing, round_up
 from wharfinger.api.defaults.pods import SHARED_SOURCES, apply_claim_spec
-from wharfinger.api.types import core, scheduling, storage
+from wharfinger.api.types import core, gangs, scheduling, storage
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -88,6 +88,14 @@ def apply_priority(priority: scheduling.PriorityClass) -> None:
     """Fill in a priority class."""
     if not priority.HasField("preemptionPolicy"):
         priority.preemptionPolicy = "PreemptLowerPriority"
+
+
+def apply_group(group: gangs.PodGroup) -> None:
+    """Fill in a group of pods: one member is enough, room is kept for a minute."""
+    if not group.spec.HasField("minMember"):
+        group.spec.minMember = 1
+    if not group.spec.HasField("scheduleTimeoutSeconds"):
+        group.spec.scheduleTimeoutSeconds = 60
 
 
 def apply_storage_class(cls: storage.StorageClass) -> None:

@@ -47,6 +47,7 @@ _TABLES: dict[tuple[str, str], str] = {
     ("coordination.k8s.io", "Lease"): "policies:LEASES",
     ("policy", "PodDisruptionBudget"): "policies:BUDGETS",
     ("scheduling.k8s.io", "PriorityClass"): "policies:PRIORITY_CLASSES",
+    ("scheduling.wharfinger.dev", "PodGroup"): "policies:POD_GROUPS",
     ("node.k8s.io", "RuntimeClass"): "policies:RUNTIME_CLASSES",
     ("networking.k8s.io", "Ingress"): "ingresses",
     ("networking.k8s.io", "IngressClass"): "ingresses:CLASSES",

@@ -1,10 +1,10 @@
-"""PodDisruptionBudgets, PriorityClasses, RuntimeClasses, Leases, autoscalers and revisions."""
+"""PodDisruptionBudgets, PriorityClasses, PodGroups, RuntimeClasses, Leases, autoscalers and revisions."""
 
 from __future__ import annotations
 
 from wharfinger.api.tables import text
 from wharfinger.api.tables.table import AGE, NAME, Cell, Column, Table
-from wharfinger.api.types import apps, autoscaling, coordination, core, node, policy, scheduling
+from wharfinger.api.types import apps, autoscaling, coordination, core, gangs, node, policy, scheduling
 
 
 def _budget_row(obj: policy.PodDisruptionBudget, now: float) -> list[Cell]:
@@ -20,6 +20,21 @@ def _budget_row(obj: policy.PodDisruptionBudget, now: float) -> list[Cell]:
 
 def _priority_row(obj: scheduling.PriorityClass, now: float) -> list[Cell]:
     return [obj.metadata.name, obj.value, obj.globalDefault, text.age(obj, now), obj.preemptionPolicy]
+
+
+def _group_row(obj: gangs.PodGroup, now: float) -> list[Cell]:
+    status = obj.status
+    why = next((one.reason for one in status.conditions if one.type == "Scheduled"), "")
+    return [
+        obj.metadata.name,
+        status.phase or "Pending",
+        obj.spec.minMember,
+        status.members,
+        status.scheduled,
+        text.age(obj, now),
+        status.succeeded,
+        why or text.NONE,
+    ]
 
 
 def _runtime_row(obj: node.RuntimeClass, now: float) -> list[Cell]:
@@ -114,6 +129,19 @@ PRIORITY_CLASSES = Table(
         Column("PreemptionPolicy", description="Whether its pods may displace others."),
     ),
     _priority_row,
+)
+POD_GROUPS = Table(
+    (
+        NAME,
+        Column("Phase", description="How far the group has come."),
+        Column("Min-Member", type="integer", description="How many members must be able to run at the same time."),
+        Column("Members", type="integer", description="How many members there are."),
+        Column("Scheduled", type="integer", description="How many members have a node."),
+        AGE,
+        Column("Succeeded", type="integer", priority=1, description="How many members have succeeded."),
+        Column("Reason", priority=1, description="Why the group has, or has not, its nodes."),
+    ),
+    _group_row,
 )
 RUNTIME_CLASSES = Table((NAME, Column("Handler", description="The runtime's configuration."), AGE), _runtime_row)
 LEASES = Table((NAME, Column("Holder", description="Who holds the lease."), AGE), _lease_row)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from wharfinger.api import quantity
 from wharfinger.api.types import core, meta
 from wharfinger.api.validation import containers, names, pod_annotations, resources, scheduling, security
-from wharfinger.api.validation.common import MAX_INT32, is_ip, one_of
+from wharfinger.api.validation.common import MAX_INT32, is_ip, one_of, required_name
 from wharfinger.api.validation.errors import Errors
 from wharfinger.api.validation.metadata import validate_annotations, validate_labels
 from wharfinger.api.validation.pod_resources import container_requests
@@ -109,6 +109,9 @@ def _validate(spec: core.PodSpec, errors: Errors, path: str, *, pod_name: str, i
             names.qualified_name(readiness.conditionType),
         )
     _validate_gates(spec.schedulingGates, errors, f"{path}.schedulingGates")
+    if spec.HasField("schedulingGroup"):
+        group = spec.schedulingGroup.podGroupName
+        required_name(errors, f"{path}.schedulingGroup.podGroupName", group, names.dns1123_subdomain)
     scheduling.validate_topology_spread(spec.topologySpreadConstraints, errors, f"{path}.topologySpreadConstraints")
     security.validate_host_process(spec, errors, path)
     if not context.host_users:

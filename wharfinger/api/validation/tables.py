@@ -21,6 +21,7 @@ from wharfinger.api.validation import (
     networks,
     nodes,
     persistent_volumes,
+    pod_groups,
     pods,
     priority_classes,
     quotas,
@@ -36,8 +37,8 @@ from wharfinger.api.validation.registry import Rules
 
 _MODULES: tuple[Any, ...] = (
     autoscalers, budgets, certificates, claims, config, definitions, endpoints, event_rules, jobs, leases, namespaces,
-    networks, nodes, persistent_volumes, pods, priority_classes, quotas, reviews, roles, runtime_classes, services,
-    webhooks, workloads,
+    networks, nodes, persistent_volumes, pod_groups, pods, priority_classes, quotas, reviews, roles, runtime_classes,
+    services, webhooks, workloads,
 )  # fmt: skip
 
 UNCHECKED_METADATA: frozenset[type[Message]] = frozenset({core.Event, policy.PodDisruptionBudget})
