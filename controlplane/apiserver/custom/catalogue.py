@@ -149,7 +149,8 @@ class Catalogue:
             registry = Registry(kind, self._store, self._cache, self._admission, resource=resource)
             if version.storage:
                 stored = registry
-            if version.served:
+            # Conversion webhooks are not called: only what needs no conversion can be served then.
+            if version.served and (version.storage or definition.spec.conversion.strategy != "Webhook"):
                 registries.append(registry)
         if stored is None:
             raise ValueError("no version is the one for storage")

@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.api import codec
-from wharfinger.api.custom import patterns
+from wharfinger.api import codec, patterns
 
 if TYPE_CHECKING:
     import re

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from wharfinger.api import codec
-from wharfinger.api.custom import formats, patterns
+from wharfinger.api import codec, formats, patterns
 from wharfinger.api.custom.schema import ABSENT
 from wharfinger.api.errors import BadRequestError, FieldError
 from wharfinger.api.types import meta

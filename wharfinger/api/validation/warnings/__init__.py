@@ -15,7 +15,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from wharfinger.api.types import apps, batch, core, discovery, meta, networking, node, storage
+from wharfinger.api.types import apiextensions, apps, batch, core, discovery, meta, networking, node, storage
 from wharfinger.api.validation.warnings import others, pods, volumes, workloads
 
 __all__ = ["creating", "deleting", "deprecation", "updating"]
@@ -42,6 +42,7 @@ _CREATING: dict[type[Message], Callable[[Any], list[str]]] = {
     node.RuntimeClass: others.of_runtime_class,
     networking.Ingress: others.of_ingress,
     networking.NetworkPolicy: others.of_network_policy,
+    apiextensions.CustomResourceDefinition: others.of_definition,
 }
 
 _NOT_ON_UPDATE: frozenset[type[Message]] = frozenset({core.Pod, networking.Ingress, discovery.EndpointSlice})

@@ -6,7 +6,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from wharfinger.api.types import core, discovery, networking, node
+from wharfinger.api.types import apiextensions, core, discovery, networking, node
 from wharfinger.api.validation.warnings import texts
 
 _INGRESS_CLASS = "kubernetes.io/ingress.class"
@@ -128,3 +128,16 @@ def of_network_policy(policy: networking.NetworkPolicy) -> list[str]:
                 for place, network in enumerate(getattr(peer.ipBlock, "except")):
                     found += texts.network(network, f"{at}.except[{place}]")
     return found
+
+
+def of_definition(definition: apiextensions.CustomResourceDefinition) -> list[str]:
+    """Say which versions are not served: those that a webhook would have to convert."""
+    if definition.spec.conversion.strategy != "Webhook":
+        return []
+    others = [version.name for version in definition.spec.versions if version.served and not version.storage]
+    if not others:
+        return []
+    return [
+        f"spec.conversion.strategy: conversion webhooks are not called by this server: {', '.join(others)} "
+        "will not be served, only the version that is stored"
+    ]

@@ -1,0 +1,493 @@
+"""An expression compiled into nested Python functions, which run under a budget.
+
+Each function takes the frame (variables and what is left of the budget) and returns a value. ``&&`` and ``||`` do not
+care which side fails as long as the other decides, as the language wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from wharfinger.api.cel import library
+from wharfinger.api.cel.syntax import Node, parse
+from wharfinger.api.cel.values import (
+    NONE,
+    CelError,
+    Duration,
+    Optional,
+    Timestamp,
+    TypeName,
+    UInt,
+    compare,
+    equal,
+    is_number,
+    type_of,
+    whole,
+)
+
+BUDGET = 200_000
+"""Steps of one evaluation: calls, selections and rounds of loops."""
+_TYPES = {
+    name: TypeName(name)
+    for name in ("int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type", "type")
+}
+_MACROS = {"all": 2, "exists": 2, "exists_one": 2, "existsOne": 2, "map": 2, "filter": 2}
+
+
+class BudgetError(CelError):
+    """Raised when an evaluation takes too many steps."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """What an evaluation works on."""
+
+    variables: dict[str, Any]
+    left: int = BUDGET
+
+    def spend(self, steps: int = 1) -> None:
+        """Take steps from the budget."""
+        self.left -= steps
+        if self.left < 0:
+            raise BudgetError("the expression is too expensive: it was ended")
+
+
+Run = Callable[[Frame], Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled expression."""
+
+    text: str
+    names: frozenset[str]
+    """The variables that it uses."""
+    _run: Run = field(repr=False)
+
+    def run(self, variables: dict[str, Any], *, budget: int = BUDGET) -> Any:
+        """Evaluate it. Raises CelError."""
+        try:
+            return self._run(Frame(dict(variables), budget))
+        except (RecursionError, OverflowError, ArithmeticError, ValueError, TypeError, KeyError, IndexError) as error:
+            raise CelError(f"{type(error).__name__}: {error}") from error
+
+
+def compile_expression(text: str, variables: frozenset[str]) -> Program:
+    """Compile an expression over variables. Raises CelError for what is wrong with it as it stands."""
+    try:
+        tree = parse(text)
+        compiler = _Compiler(variables)
+        return Program(text, frozenset(compiler.used), compiler.of(tree))
+    except RecursionError as error:
+        raise CelError("the expression is nested too deeply") from error
+
+
+class _Compiler:
+    def __init__(self, variables: frozenset[str]) -> None:
+        self._scope = [set(variables)]
+        self._outer = variables
+        self.used: set[str] = set()
+
+    def of(self, node: Node) -> Run:
+        make: Callable[[Node], Run] = getattr(self, f"_{node.kind}")
+        return make(node)
+
+    # --- leaves ----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _literal(node: Node) -> Run:
+        value = node.value
+        return lambda _: value
+
+    def _name(self, node: Node) -> Run:
+        name = node.value
+        if any(name in scope for scope in self._scope):
+            if name in self._outer:
+                self.used.add(name)
+            return lambda frame: frame.variables[name]
+        if name in _TYPES:
+            kind = _TYPES[name]
+            return lambda _: kind
+        raise CelError(f"undeclared reference to {name!r}")
+
+    def _list(self, node: Node) -> Run:
+        parts = [self.of(part) for part in node.parts]
+
+        def run(frame: Frame) -> list[Any]:
+            frame.spend(len(parts) + 1)
+            return [part(frame) for part in parts]
+
+        return run
+
+    def _map(self, node: Node) -> Run:
+        entries = [(self.of(key), self.of(value)) for key, value in node.parts]
+
+        def run(frame: Frame) -> dict[Any, Any]:
+            frame.spend(len(entries) + 1)
+            return {key(frame): value(frame) for key, value in entries}
+
+        return run
+
+    # --- access ----------------------------------------------------------------------------------------------------
+
+    def _select(self, node: Node) -> Run:
+        qualified = _qualified(node)
+        if qualified in _QUALIFIED and not any(qualified.split(".")[0] in scope for scope in self._scope):
+            kind = TypeName(qualified)
+            return lambda _: kind
+        below, name, optional = self.of(node.parts[0]), node.value, node.optional
+
+        def run(frame: Frame) -> Any:
+            frame.spend()
+            return _get(below(frame), name, optional=optional, field=True)
+
+        return run
+
+    def _index(self, node: Node) -> Run:
+        below, inner, optional = self.of(node.parts[0]), self.of(node.parts[1]), node.optional
+
+        def run(frame: Frame) -> Any:
+            frame.spend()
+            return _get(below(frame), inner(frame), optional=optional)
+
+        return run
+
+    # --- operators -------------------------------------------------------------------------------------------------
+
+    def _unary(self, node: Node) -> Run:
+        inner, sign = self.of(node.parts[0]), node.value
+
+        def run(frame: Frame) -> Any:
+            value = inner(frame)
+            if sign == "!":
+                if isinstance(value, bool):
+                    return not value
+            elif is_number(value) and not isinstance(value, UInt):
+                return whole(-value) if isinstance(value, int) else -value
+            raise CelError(f"no such overload: {sign}{type_of(value)}")
+
+        return run
+
+    def _choice(self, node: Node) -> Run:
+        condition, yes, no = (self.of(part) for part in node.parts)
+
+        def run(frame: Frame) -> Any:
+            return yes(frame) if _truth(condition(frame), "?:") else no(frame)
+
+        return run
+
+    def _binary(self, node: Node) -> Run:
+        sign = node.value
+        left, right = (self.of(part) for part in node.parts)
+        if sign in ("&&", "||"):
+            return _logical(left, right, decisive=sign == "||", sign=sign)
+        operator = _OPERATORS[sign]
+
+        def run(frame: Frame) -> Any:
+            frame.spend()
+            return operator(left(frame), right(frame))
+
+        return run
+
+    # --- calls -----------------------------------------------------------------------------------------------------
+
+    def _call(self, node: Node) -> Run:
+        name = node.value
+        target, *arguments = node.parts
+        if target is None and name == "has":
+            return self._has(arguments)
+        if target is not None and name in _MACROS and arguments and arguments[0].kind == "name":
+            return self._comprehension(name, target, arguments)
+        if target is not None and name in ("optMap", "optFlatMap") and len(arguments) == 2:
+            return self._optional_map(name, target, arguments)
+        space = _qualified(target) if target is not None else ""
+        if space in library.NAMESPACES and not any(space in scope for scope in self._scope):
+            name, target = f"{space}.{name}", None
+        function = library.find(name, method=target is not None, count=len(arguments))
+        parts = [self.of(part) for part in ([] if target is None else [target])] + [self.of(one) for one in arguments]
+
+        def run(frame: Frame) -> Any:
+            values = [part(frame) for part in parts]
+            frame.spend(1 + library.cost(values))
+            return function(*values)
+
+        return run
+
+    def _has(self, arguments: list[Node]) -> Run:
+        if len(arguments) != 1 or arguments[0].kind != "select":
+            raise CelError("has() takes the selection of a field, such as has(self.name)")
+        below, name = self.of(arguments[0].parts[0]), arguments[0].value
+
+        def run(frame: Frame) -> bool:
+            frame.spend()
+            value = below(frame)
+            if isinstance(value, Optional):
+                value = value.held if value.present else {}
+            if not isinstance(value, dict):
+                raise CelError(f"no such overload: has() on {type_of(value)}")
+            return name in value or unescaped(name) in value
+
+        return run
+
+    def _comprehension(self, name: str, target: Node, arguments: list[Node]) -> Run:
+        variable = arguments[0].value
+        if len(arguments) not in ((2, 3) if name == "map" else (2,)):
+            raise CelError(f"{name}() takes a variable and an expression")
+        over = self.of(target)
+        self._scope.append({variable})
+        inner = [self.of(part) for part in arguments[1:]]
+        self._scope.pop()
+        loop = _LOOPS[name]
+
+        def run(frame: Frame) -> Any:
+            values = over(frame)
+            if not isinstance(values, (list, dict)):
+                raise CelError(f"no such overload: {name}() over {type_of(values)}")
+            hidden = frame.variables.get(variable, frame)
+            try:
+                return loop(frame, variable, list(values), inner)
+            finally:
+                if hidden is frame:
+                    frame.variables.pop(variable, None)
+                else:
+                    frame.variables[variable] = hidden
+
+        return run
+
+    def _optional_map(self, name: str, target: Node, arguments: list[Node]) -> Run:
+        variable = arguments[0].value
+        over = self.of(target)
+        self._scope.append({variable})
+        inner = self.of(arguments[1])
+        self._scope.pop()
+
+        def run(frame: Frame) -> Any:
+            value = over(frame)
+            if not isinstance(value, Optional):
+                raise CelError(f"no such overload: {name}() on {type_of(value)}")
+            if not value.present:
+                return NONE
+            inside = Frame({**frame.variables, variable: value.held}, frame.left)
+            result = inner(inside)
+            frame.left = inside.left
+            return result if name == "optFlatMap" else Optional(result)
+
+        return run
+
+
+_QUALIFIED = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration", "net.IP", "net.CIDR"})
+
+
+def _qualified(node: Node) -> str:
+    if node.kind == "name":
+        return str(node.value)
+    if node.kind == "select" and not node.optional:
+        return f"{_qualified(node.parts[0])}.{node.value}"
+    return ""
+
+
+_KEYWORDS = frozenset({
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
+    "loop", "package", "namespace", "return", "var", "void", "while",
+})  # fmt: skip
+
+
+def unescaped(name: str) -> str:
+    """Return the field that an identifier stands for: names that CEL cannot hold are written with ``__``."""
+    if "__" not in name:
+        return name
+    if name.startswith("__") and name.endswith("__") and name[2:-2] in _KEYWORDS:
+        return name[2:-2]
+    for code, text in (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__")):
+        name = name.replace(code, text)
+    return name
+
+
+def _get(value: Any, key: Any, *, optional: bool, field: bool = False) -> Any:
+    if isinstance(value, Optional):
+        if not value.present:
+            return NONE
+        value, optional = value.held, True
+    if isinstance(value, dict):
+        if key in value and not isinstance(key, bool):
+            return Optional(value[key]) if optional else value[key]
+        if field and (name := unescaped(key)) in value:
+            return Optional(value[name]) if optional else value[name]
+        if optional:
+            return NONE
+        raise CelError(f"no such key: {key}")
+    if isinstance(value, list) and not field:
+        if isinstance(key, float) and key.is_integer():
+            key = int(key)
+        if not isinstance(key, int) or isinstance(key, bool):
+            raise CelError(f"no such overload: a list has no index of type {type_of(key)}")
+        if 0 <= key < len(value):
+            return Optional(value[key]) if optional else value[key]
+        if optional:
+            return NONE
+        raise CelError(f"index out of bounds: {key}")
+    raise CelError(f"no such overload: {type_of(value)} has no {'fields' if field else 'elements'}")
+
+
+def _truth(value: Any, sign: str) -> bool:
+    if not isinstance(value, bool):
+        raise CelError(f"no such overload: {sign} on {type_of(value)}")
+    return value
+
+
+def _logical(left: Run, right: Run, *, decisive: bool, sign: str) -> Run:
+    def run(frame: Frame) -> bool:
+        try:
+            if _truth(left(frame), sign) is decisive:
+                return decisive
+        except BudgetError:
+            raise
+        except CelError:
+            if _truth(right(frame), sign) is decisive:
+                return decisive
+            raise
+        return _truth(right(frame), sign)
+
+    return run
+
+
+# --- loops ------------------------------------------------------------------------------------------------------------
+
+
+def _all(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> bool:
+    return not _any(frame, variable, values, inner, wanted=False)
+
+
+def _exists(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> bool:
+    return _any(frame, variable, values, inner, wanted=True)
+
+
+def _any(frame: Frame, variable: str, values: list[Any], inner: list[Run], *, wanted: bool) -> bool:
+    failed: CelError | None = None
+    for value in values:
+        frame.spend()
+        frame.variables[variable] = value
+        try:
+            if _truth(inner[0](frame), "a condition") is wanted:
+                return True
+        except BudgetError:
+            raise
+        except CelError as error:
+            failed = error  # another element may decide
+    if failed is not None:
+        raise failed
+    return False
+
+
+def _exists_one(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> bool:
+    return len(_filter(frame, variable, values, inner)) == 1
+
+
+def _filter(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> list[Any]:
+    kept = []
+    for value in values:
+        frame.spend()
+        frame.variables[variable] = value
+        if _truth(inner[0](frame), "a condition"):
+            kept.append(value)
+    return kept
+
+
+def _map(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> list[Any]:
+    made = []
+    for value in values:
+        frame.spend()
+        frame.variables[variable] = value
+        if len(inner) == 2 and not _truth(inner[0](frame), "a condition"):
+            continue
+        made.append(inner[-1](frame))
+    return made
+
+
+_LOOPS: dict[str, Callable[[Frame, str, list[Any], list[Run]], Any]] = {
+    "all": _all, "exists": _exists, "exists_one": _exists_one, "existsOne": _exists_one, "filter": _filter, "map": _map,
+}  # fmt: skip
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def _no_overload(sign: str, left: Any, right: Any) -> CelError:
+    return CelError(f"no such overload: {type_of(left)} {sign} {type_of(right)}")
+
+
+def add(left: Any, right: Any) -> Any:
+    """Return the sum of numbers, times, texts or lists."""
+    if type(left) is type(right) and isinstance(left, (str, bytes, list)):
+        return left + right
+    if isinstance(left, Timestamp) and isinstance(right, Duration):
+        return Timestamp(left.nanos + right.nanos)
+    if isinstance(left, Duration) and isinstance(right, (Duration, Timestamp)):
+        return type(right)(left.nanos + right.nanos)
+    return _calculate("+", left, right, lambda a, b: a + b)
+
+
+def _subtract(left: Any, right: Any) -> Any:
+    if isinstance(left, Timestamp) and isinstance(right, Timestamp):
+        return Duration(left.nanos - right.nanos)
+    if isinstance(left, (Timestamp, Duration)) and isinstance(right, Duration):
+        return type(left)(left.nanos - right.nanos)
+    return _calculate("-", left, right, lambda a, b: a - b)
+
+
+def _divide(left: Any, right: Any) -> Any:
+    def divide(a: Any, b: Any) -> Any:
+        if isinstance(a, float):
+            return a / b if b else float("nan") if not a else float("inf") if a > 0 else float("-inf")
+        if not b:
+            raise CelError("division by zero")
+        quotient = abs(a) // abs(b)
+        return quotient if (a < 0) == (b < 0) else -quotient
+
+    return _calculate("/", left, right, divide)
+
+
+def _modulo(left: Any, right: Any) -> Any:
+    if isinstance(left, float) or isinstance(right, float):
+        raise _no_overload("%", left, right)
+
+    def rest(a: int, b: int) -> int:
+        if not b:
+            raise CelError("modulus by zero")
+        found = abs(a) % abs(b)
+        return -found if a < 0 else found
+
+    return _calculate("%", left, right, rest)
+
+
+def _calculate(sign: str, left: Any, right: Any, operation: Callable[[Any, Any], Any]) -> Any:
+    if not is_number(left) or type_of(left) != type_of(right):
+        raise _no_overload(sign, left, right)
+    result = operation(left, right)
+    return whole(int(result), type_of(left)) if isinstance(left, int) else result
+
+
+def _in(left: Any, right: Any) -> bool:
+    if isinstance(right, dict):
+        return left in right
+    if isinstance(right, list):
+        return any(equal(left, item) for item in right)
+    raise _no_overload("in", left, right)
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": add,
+    "-": _subtract,
+    "*": lambda left, right: _calculate("*", left, right, lambda a, b: a * b),
+    "/": _divide,
+    "%": _modulo,
+    "==": equal,
+    "!=": lambda left, right: not equal(left, right),
+    "<": lambda left, right: compare(left, right) < 0,
+    "<=": lambda left, right: compare(left, right) <= 0,
+    ">": lambda left, right: compare(left, right) > 0,
+    ">=": lambda left, right: compare(left, right) >= 0,
+    "in": _in,
+}
