@@ -288,6 +288,26 @@ def ensure_server(
     return ensure(ca, directory, stem, request)
 
 
+def ensure_signing_key(directory: Path | str, stem: str = "sa") -> bool:
+    """Keep or make the key that signs tokens of service accounts, ``<stem>.key`` (0600), and its public half
+    ``<stem>.pub``; returns whether it was made.
+
+    An existing one is never replaced: all tokens that it has signed would be worth nothing.
+    """
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        if (folder / f"{stem}.key").exists():
+            return False
+        key = ec.generate_private_key(ec.SECP256R1())
+        _write(folder / f"{stem}.key", _key_pem(key), 0o600)
+        public = key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        _write(folder / f"{stem}.pub", public, 0o644)
+    return True
+
+
 def write_pair(directory: Path | str, stem: str, pair: Pair) -> tuple[Path, Path]:
     """Write ``<stem>.crt`` and ``<stem>.key`` (0600), each atomically; returns both paths."""
     folder = Path(directory)

@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from controlplane.apiserver import bodies, eviction, patching, scaling
+from controlplane.apiserver import bodies, eviction, patching, scaling, tokenrequests
 from controlplane.apiserver.binding import Binder, Binding, read_binding
 from controlplane.apiserver.custom.catalogue import DEFINITIONS, Catalogue
 from controlplane.apiserver.custom.tending import Tender
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from controlplane.apiserver.addresses import Addresses
     from controlplane.apiserver.admission import Admission
     from controlplane.apiserver.auth.authorizer import Authorizers
-    from controlplane.apiserver.auth.tokens import TokenFile
+    from controlplane.apiserver.auth.bearer import Bearer
+    from controlplane.apiserver.auth.serviceaccounts import ServiceAccountTokens
     from controlplane.apiserver.registry.reader import Page, Watching
     from controlplane.apiserver.request import Body, Request
     from controlplane.apiserver.store import Cache, Store
@@ -72,7 +73,9 @@ class Api:
         admission: Admission,
         limits: Limits,
         addresses: Addresses,
-        tokens: TokenFile | None = None,
+        tokens: Bearer,
+        accounts: ServiceAccountTokens | None = None,
+        max_token_seconds: int = 0,
         disabled: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.cache = cache
@@ -80,6 +83,7 @@ class Api:
         self.limits = limits
         self.authorizers = authorizers
         self._reviews = Reviews(authorizers, tokens)
+        self._token_requests = tokenrequests.TokenRequests(cache, admission, accounts, max_seconds=max_token_seconds)
         self._registries: dict[tuple[str, str, str], Registry] = {}
         for kind in kinds.KINDS:
             if kind.stored and kind.resource and (kind.group, kind.version) not in disabled:
@@ -259,6 +263,8 @@ class Api:
             request.name, request.kind = name, self._pods.kind
             await self._binder.bind(request, read_binding(message, name, preserves_uid=not legacy))
             return _success(201)
+        if request.subresource == "token":
+            return await self._token_requests.create(request, bodies.read(body, tokenrequests.KIND, request))
         message = bodies.read(body, _EVICTION, request)
         if message.metadata.name and message.metadata.name != request.name:
             raise errors.BadRequestError(
@@ -360,7 +366,7 @@ _REVIEWS = frozenset(REVIEWS.values())
 _DEPRECATED = {kind.message: text for kind in kinds.KINDS if (text := warnings.deprecation(kind.message))}
 _NONE: frozenset[str] = frozenset()
 _READ = frozenset({"status", "scale", "approval", "ephemeralcontainers", "resize"})
-_CREATE = frozenset({"binding", "eviction"})
+_CREATE = frozenset({"binding", "eviction", "token"})
 STREAMS = frozenset({"log", "exec", "attach", "portforward"})
 """Subresources of pods that the fronts serve by streams of their own."""
 BUILT = frozenset({"status", "scale", "finalize", "ephemeralcontainers", "resize", "binding", "eviction"}) | STREAMS

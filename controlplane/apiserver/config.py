@@ -27,6 +27,14 @@ class Config:
     tls_key: Path | None = None
     client_ca: Path | None = None
     tokens: Path | None = None
+    account_keys: tuple[Path, ...] = ()
+    """Keys of which tokens of service accounts are accepted, besides the signing one."""
+    account_signing_key: Path | None = None
+    account_issuer: str = "https://kubernetes.default.svc"
+    account_max_seconds: int = 0
+    """Longest life of a token; 0: as Kubernetes allows."""
+    audiences: tuple[str, ...] = ()
+    """This server's names in tokens; none: the issuer."""
     authorization_modes: tuple[str, ...] = ("Node", "RBAC")
     """Who decides what is allowed, in this order; see :mod:`.auth.modes`."""
     kubelet_cert: Path | None = None

@@ -62,6 +62,21 @@ def _disabled(text: str) -> frozenset[tuple[str, str]]:
 @click.option("--client-ca-file", type=_FILE, required=True, help="The authority of clients' certificates.")
 @click.option("--token-auth-file", type=_FILE, help='Users with tokens: token,user,uid,"group1,group2" a line.')
 @click.option(
+    "--service-account-key-file",
+    type=_FILE,
+    multiple=True,
+    help="A key of which tokens of service accounts are accepted (again for more); besides the signing key.",
+)
+@click.option("--service-account-signing-key-file", type=_FILE, help="The private key that signs such tokens.")
+@click.option("--service-account-issuer", default="https://kubernetes.default.svc", help="Who such tokens are from.")
+@click.option(
+    "--service-account-max-token-expiration",
+    default=0,
+    type=click.IntRange(min=0),
+    help="The longest life of such a token in seconds; 0: 2^32.",
+)
+@click.option("--api-audiences", default="", help="This server's names in tokens, with commas; default: the issuer.")
+@click.option(
     "--authorization-mode", default="Node,RBAC", help="Who decides: Node, RBAC, AlwaysAllow, AlwaysDeny, with commas."
 )
 @click.option("--kubelet-client-certificate", type=_FILE, help="Our client certificate for node agents.")
@@ -139,6 +154,11 @@ def _config(flags: dict[str, Any]) -> Config:
         tls_key=flags["tls_private_key_file"],
         client_ca=flags["client_ca_file"],
         tokens=flags["token_auth_file"],
+        account_keys=tuple(flags["service_account_key_file"]),
+        account_signing_key=flags["service_account_signing_key_file"],
+        account_issuer=flags["service_account_issuer"],
+        account_max_seconds=flags["service_account_max_token_expiration"],
+        audiences=tuple(filter(None, (name.strip() for name in flags["api_audiences"].split(",")))),
         authorization_modes=tuple(part.strip() for part in flags["authorization_mode"].split(",")),
         kubelet_cert=flags["kubelet_client_certificate"],
         kubelet_key=flags["kubelet_client_key"],

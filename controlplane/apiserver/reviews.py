@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controlplane.apiserver.auth.authorizer import Authorizers
-    from controlplane.apiserver.auth.tokens import TokenFile
+    from controlplane.apiserver.auth.bearer import Bearer
     from wharfinger.api.kinds import Kind
 
 _SELF = frozenset(
@@ -47,7 +47,7 @@ KINDS: Mapping[tuple[str, str, str], Kind] = {
 class Reviews:
     """Answers reviews."""
 
-    def __init__(self, authorizers: Authorizers, tokens: TokenFile | None) -> None:
+    def __init__(self, authorizers: Authorizers, tokens: Bearer) -> None:
         self._authorizers = authorizers
         self._tokens = tokens
 
@@ -80,16 +80,14 @@ class Reviews:
     def _review_token(self, review: authentication.TokenReview) -> None:
         review.status.Clear()
         try:
-            if self._tokens is None:
-                raise UnauthorizedError("this server takes no tokens")
-            user = self._tokens.user_of(f"Bearer {review.spec.token}")
-        except UnauthorizedError as error:
-            review.status.error = f"[invalid bearer token] {error.message}"
+            user, audiences = self._tokens.review(review.spec.token, review.spec.audiences)
+        except UnauthorizedError:
+            review.status.error = "invalid bearer token"
             review.status.user.SetInParent()
             return
         review.status.authenticated = True
         _describe(review.status.user, user)
-        review.status.audiences.extend(review.spec.audiences)
+        review.status.audiences.extend(audiences)
 
     def _decide(self, user: User, review: Any) -> None:
         review.status.Clear()

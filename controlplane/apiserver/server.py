@@ -18,8 +18,10 @@ from controlplane.apiserver.addresses import Addresses
 from controlplane.apiserver.admission import default_admission
 from controlplane.apiserver.auth import modes
 from controlplane.apiserver.auth.authorizer import MASTERS
+from controlplane.apiserver.auth.bearer import Bearer, Source
 from controlplane.apiserver.auth.escalation import Escalation
 from controlplane.apiserver.auth.rolebook import RoleBook
+from controlplane.apiserver.auth.serviceaccounts import ServiceAccountTokens, load_key
 from controlplane.apiserver.auth.tokens import TokenFile
 from controlplane.apiserver.chain import Api, Limits
 from controlplane.apiserver.etcd_service import EtcdService
@@ -52,10 +54,10 @@ class Server:
             raise ValueError("--tls-cert-file, --tls-private-key-file and --client-ca-file are required")
         self._config = config
         self._tls = TLSFiles(config.tls_cert, config.tls_key, config.client_ca)
-        self._tokens = TokenFile.load(config.tokens) if config.tokens is not None else None
         self.store = Store(config.etcd, group_commit_max=config.group_commit_max)
         self.cache = Cache(self.store)
         self._register()
+        tokens, accounts = self._token_sources()
         book = RoleBook(self.cache)
         authorizers = modes.authorizers(config.authorization_modes, self.cache, book)
         admission = default_admission(
@@ -65,6 +67,7 @@ class Server:
             last=[Escalation(authorizers, book)],
             not_ready=config.not_ready_toleration_seconds,
             unreachable=config.unreachable_toleration_seconds,
+            mounts_tokens=accounts is not None and accounts.signs,
         )
         self.api = Api(
             store=self.store,
@@ -73,7 +76,9 @@ class Server:
             admission=admission,
             limits=Limits(config.max_request_bytes, config.event_ttl),
             addresses=Addresses(self.cache, cidr=config.service_cidr, ports=config.service_ports),
-            tokens=self._tokens,
+            tokens=tokens,
+            accounts=accounts,
+            max_token_seconds=config.account_max_seconds,
             disabled=config.disabled,
         )
         self._peers = Peers(ca=config.kubelet_ca or config.client_ca, cert=config.kubelet_cert, key=config.kubelet_key)
@@ -82,7 +87,7 @@ class Server:
             for found in usage.registries(self.cache, self._peers)
             if (found.kind.group, found.kind.version) not in config.disabled
         )
-        self._authenticator = Authenticator(self._tokens, authorizers)
+        self._authenticator = Authenticator(tokens, authorizers)
         etcd = EtcdService(self.store, self._authorize_etcd)
         pod_streams = PodStreams(self.api, self._peers)
         relays = Relays(self.api, self._peers, pod_streams)
@@ -98,7 +103,8 @@ class Server:
             self.api,
             relays,
             pod_streams,
-            tokens=self._tokens,
+            tokens=tokens,
+            accounts=accounts,
             checks=checks,
             tls=self._tls,
             request_bytes=config.max_request_bytes,
@@ -106,6 +112,21 @@ class Server:
         )
         self.grpc_port = self.grpc_token_port = self.secure_port = 0
         self._serving = False
+
+    def _token_sources(self) -> tuple[Bearer, ServiceAccountTokens | None]:
+        """Return who knows bearer tokens, and who makes those of service accounts; None without a key."""
+        config = self._config
+        audiences = config.audiences or (config.account_issuer,)
+        sources: list[Source] = [TokenFile.load(config.tokens)] if config.tokens is not None else []
+        keys = [load_key(config.account_signing_key, private=True)] if config.account_signing_key else []
+        keys += [load_key(path, private=False) for path in config.account_keys]
+        accounts = None
+        if keys:
+            accounts = ServiceAccountTokens(
+                keys, issuer=config.account_issuer, audiences=audiences, cache=self.cache
+            )  # fmt: skip
+            sources.append(accounts)
+        return Bearer(sources, audiences), accounts
 
     def _register(self) -> None:
         seen: set[str] = set()

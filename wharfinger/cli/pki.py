@@ -85,8 +85,10 @@ def init(directory: Path, dns: Sequence[str], ips: Sequence[str], days: int, ren
                 for stem in ("server", "peer")
             ),
         ]  # fmt: skip
+        signing = authority.ensure_signing_key(directory)
     except authority.PKIError as error:
         raise CommandError(str(error)) from error
+    click.echo(f"{directory / 'sa.key'} {'written (new)' if signing else 'kept'}")
     for one in made:
         click.echo(f"{one.cert_path} {'kept' if one.kept else 'written (' + one.reason + ')'}")
 

@@ -162,6 +162,7 @@ class Cluster:
         addresses = ["127.0.0.1", self.switch.host_address]
         ca = pki.ensure_ca(self.pki, "wharfinger", stem="ca")
         etcd_ca = pki.ensure_ca(self.pki, "wharfinger-etcd", stem="etcd-ca")
+        pki.ensure_signing_key(self.pki)
         names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
         pki.ensure_server(etcd_ca, self.pki, "etcd", name="etcd", dns=["localhost"], ips=["127.0.0.1"], client=True)
         pki.ensure_client(etcd_ca, self.pki, "etcd-client", name="wharf-apiserver")
@@ -269,6 +270,7 @@ class Cluster:
             "--secure-port", str(self.port(f"{name}-https")),
             "--grpc-port", str(self.port(f"{name}-grpc")), "--grpc-token-port", str(self.port(f"{name}-token")),
             *self._tls(APISERVER),
+            "--service-account-signing-key-file", str(self.pki / "sa.key"),
             "--kubelet-client-certificate", str(self.pki / "apiserver-kubelet-client.crt"),
             "--kubelet-client-key", str(self.pki / "apiserver-kubelet-client.key"),
         ]  # fmt: skip

@@ -50,16 +50,17 @@ def default_admission(
     last: Sequence[Step] = (),
     not_ready: int = 300,
     unreachable: int = 300,
+    mounts_tokens: bool = False,
 ) -> Admission:
     """Return the steps of a server in Kubernetes' order.
 
     `last` are steps that come after all others. `not_ready` and `unreachable` are how many seconds pods stay on such
-    nodes when they do not say.
+    nodes when they do not say. `mounts_tokens`: whether tokens of service accounts can be had.
     """
     completing: list[Step] = [
         NamespaceLifecycle(cache),
         LimitRanger(cache),
-        ServiceAccount(cache),
+        ServiceAccount(cache, mounts=mounts_tokens),
         NodeRestriction(cache),
         TaintNodesByCondition(),
         Priority(cache),

@@ -10,9 +10,9 @@ import csv
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from controlplane.apiserver.auth.bearer import Identified
 from controlplane.apiserver.auth.certificates import AUTHENTICATED
 from controlplane.apiserver.request import User
-from wharfinger.api.errors import UnauthorizedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,18 +51,10 @@ class TokenFile:
                 users[digest] = User(name=name, uid=uid, groups=(*groups, AUTHENTICATED))
         return cls(users)
 
-    def user_of(self, header: str) -> User:
-        """Return the user that an ``authorization`` header stands for.
-
-        Raises UnauthorizedError when it is no bearer token or nobody's.
-        """
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise UnauthorizedError("the authorization header must be: Bearer <token>")
-        user = self._users.get(_digest(token.strip()))
-        if user is None:
-            raise UnauthorizedError("Unauthorized")
-        return user
+    def identify(self, token: str) -> Identified | None:
+        """Return the user of a token; None when it does not stand in the file."""
+        user = self._users.get(_digest(token))
+        return None if user is None else Identified(user)
 
 
 def _digest(token: str) -> bytes:

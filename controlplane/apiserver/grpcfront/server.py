@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from controlplane.apiserver.auth.authorizer import Authorizers
-    from controlplane.apiserver.auth.tokens import TokenFile
+    from controlplane.apiserver.auth.bearer import Bearer
     from controlplane.apiserver.chain import Api
     from controlplane.apiserver.grpcfront.relays import Relays
     from controlplane.apiserver.request import User
@@ -50,7 +50,7 @@ _OPTIONS: list[tuple[str, Any]] = [
 class Authenticator:
     """Finds out who calls: a client certificate, else a bearer token."""
 
-    def __init__(self, tokens: TokenFile | None, authorizers: Authorizers) -> None:
+    def __init__(self, tokens: Bearer, authorizers: Authorizers) -> None:
         self._tokens = tokens
         self._authorizers = authorizers
 
@@ -69,8 +69,6 @@ class Authenticator:
             return certificates.user_of(pem[0])
         for key, value in context.invocation_metadata() or ():
             if key == "authorization":
-                if self._tokens is None:
-                    raise UnauthorizedError("this server takes no tokens (--token-auth-file is not set)")
                 return self._tokens.user_of(value)
         raise UnauthorizedError("no credentials: a client certificate, or the header authorization: Bearer <token>")
 

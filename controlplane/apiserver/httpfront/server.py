@@ -25,7 +25,7 @@ from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.auth.impersonation import PREFIX, impersonated
 from controlplane.apiserver.httpfront import calls, health, logs, media, render, routing, streaming, streams, websocket
 from controlplane.apiserver.httpfront.calls import Incoming, Reply, Stream, method_not_allowed, status_reply
-from controlplane.apiserver.httpfront.connection import HEADER_SECONDS, Connection, Server
+from controlplane.apiserver.httpfront.connection import HEADER_SECONDS, Connection, Server, cut_off
 from controlplane.apiserver.httpfront.discovery import Discovery
 from controlplane.apiserver.httpfront.documents import Documents
 from controlplane.apiserver.request import JSON, PROTOBUF, User
@@ -36,7 +36,8 @@ from wharfinger.daemon.health import METRICS_TYPE, TEXT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controlplane.apiserver.auth.tokens import TokenFile
+    from controlplane.apiserver.auth.bearer import Bearer
+    from controlplane.apiserver.auth.serviceaccounts import ServiceAccountTokens
     from controlplane.apiserver.chain import Api
     from controlplane.apiserver.httpfront.logs import LogRelay
     from controlplane.apiserver.podstreams import PodStreams
@@ -66,7 +67,8 @@ class HttpFront:
         relays: LogRelay,
         pods: PodStreams,
         *,
-        tokens: TokenFile | None,
+        tokens: Bearer,
+        accounts: ServiceAccountTokens | None = None,
         checks: Sequence[Check],
         tls: TLSFiles,
         request_bytes: int,
@@ -75,6 +77,7 @@ class HttpFront:
         self._api = api
         self._relays = relays
         self._tokens = tokens
+        self._accounts = accounts
         self._checks = tuple(checks)
         self._tls = tls
         self._limit = request_bytes
@@ -121,8 +124,6 @@ class HttpFront:
             token = websocket.bearer(http)
         if not token.strip():
             return ANONYMOUS
-        if self._tokens is None:
-            raise errors.UnauthorizedError("Unauthorized")
         return self._tokens.user_of(f"Bearer {token}")
 
     # --- one request ----------------------------------------------------------------------------------------------
@@ -181,7 +182,9 @@ class HttpFront:
             extra = dict(headers)
             if warnings:
                 extra["Warning"] = ", ".join(map(_warning, warnings))
-            return await streaming.serve(http, stream.watching, stream.encoder, extra, stream.content_type)
+            return await streaming.serve(
+                http, stream.watching, stream.encoder, extra, stream.content_type, patience=self._seconds
+            )
         finally:
             running.dec()
 
@@ -209,8 +212,7 @@ class HttpFront:
                 await response.write_eof()
         except TimeoutError:
             log.info("a client that does not take its answer is cut off", extra={"peer": str(http.remote)})
-            if http.transport is not None:
-                http.transport.abort()
+            cut_off(http)
 
     async def _answer(
         self, http: web.BaseRequest, accept: str, warnings: list[str]
@@ -325,6 +327,11 @@ class HttpFront:
                 if resources is None:
                     raise routing.not_found()
                 return self._legacy(resources, accept)
+            case ["openid", "v1", "jwks"] if self._accounts is not None:
+                return Reply(200, render.dump(self._accounts.key_set(), JSON), "application/jwk-set+json")
+            case [".well-known", "openid-configuration"] if self._accounts is not None:
+                address = http.headers.get("Host", "") or f"127.0.0.1:{self.port}"
+                return Reply(200, render.dump(self._accounts.discovery(address), JSON), JSON)
             case ["openapi", *rest]:
                 return await self._documents.serve(rest, accept)
         return None
