@@ -8,6 +8,7 @@ CPU time that the scheduler used meanwhile: on a machine busy with other things 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import time
@@ -182,6 +183,7 @@ class _Run:
         version = (await self._client.resource(core.Pod).list(limit=1)).resource_version
         follower = daemon.spawn(self._tracker.follow(version), name="tracker")
         try:
+            await self._make_account("default")
             for op in ops:
                 arguments = {name: self._value(value) for name, value in op.items() if name != "opcode"}
                 await getattr(self, "_op_" + op["opcode"])(**arguments)
@@ -230,6 +232,14 @@ class _Run:
             namespace = core.Namespace()
             namespace.metadata.name = f"{prefix}-{index}"
             await namespaces.create(namespace)
+            await self._make_account(namespace.metadata.name)
+
+    async def _make_account(self, namespace: str) -> None:
+        """Make the account that pods run as: its controller does not run here."""
+        account = core.ServiceAccount()
+        account.metadata.name, account.metadata.namespace = "default", namespace
+        with contextlib.suppress(errors.AlreadyExistsError):
+            await self._client.resource(core.ServiceAccount).create(account)
 
     async def _op_createAny(self, *, template: str, namespace: str = "") -> None:  # noqa: N802
         for made in self._make(template, 1, namespace):

@@ -15,11 +15,12 @@ from controlplane.scheduler.leadership import Leadership
 from controlplane.scheduler.options import Options, parse
 from controlplane.scheduler.profile import Profile
 from wharfinger import daemon
-from wharfinger.client import Client, ClientConfig, ConfigError, Fence, LeaderElector
+from wharfinger.client import Client, ClientConfig, ConfigError, Fence, LeaderElector, connect
 from wharfinger.daemon.metrics import LEADER
 
 log = logging.getLogger(__name__)
 
+LEASE, FOREIGN_LEASE = "kube-scheduler", "wharf-scheduler"
 GRPC_ADDRESS = "wharfinger.dev/grpc-address"
 """Annotation of our Lease: where explanations are served."""
 
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parse(argv)
     daemon.setup_logging(options.log_level, options.log_format)
     try:
-        config = ClientConfig.load(kubeconfig=options.kubeconfig, context=options.context)
+        config = ClientConfig.load(kubeconfig=options.kubeconfig, context=options.context, api=options.api)
     except ConfigError as error:
         sys.exit(f"wharf-scheduler: {error}")
     try:
@@ -44,6 +45,7 @@ class Daemon:
     def __init__(self, options: Options, config: ClientConfig) -> None:
         self._options = options
         self._config = config
+        self._lease_name = options.lease_name or (LEASE if config.http is None else FOREIGN_LEASE)
         self._term: Leadership | None = None
         metrics.register(metrics.PendingPods(lambda: self._term.queue.counts if self._term else {}))
 
@@ -60,7 +62,7 @@ class Daemon:
         address = f"{options.bind_address}:{options.grpc_port}"
         server, port = await service.serve(lambda: self._term, address=address, tls=options.tls)
         log.info("serving", extra={"health": f"{options.bind_address}:{health.port}", "grpc": port})
-        async with Client(self._config) as client:
+        async with connect(self._config) as client:
             work = daemon.spawn(self._work(client, port), name="scheduler")
             beat = daemon.spawn(daemon.watchdog(lambda: not work.done()), name="watchdog")
             stopping = asyncio.ensure_future(stop.wait())
@@ -92,7 +94,7 @@ class Daemon:
         elector = LeaderElector(
             client,
             namespace=options.lease_namespace,
-            name=options.lease_name,
+            name=self._lease_name,
             identity=f"{socket.gethostname()}_{os.getpid()}",
             lease_duration=options.lease_duration,
             renew_deadline=options.renew_deadline,
@@ -106,7 +108,7 @@ class Daemon:
         await elector.run(lead)
 
     async def _lead(self, client: Client) -> None:
-        LEADER.labels(self._options.lease_name).set(1)
+        LEADER.labels(self._lease_name).set(1)
         selecting: set[str] = set()
         try:
             while True:
@@ -118,7 +120,7 @@ class Daemon:
                 log.info("reading all pods anew, with labels that selectors name", extra={"labels": sorted(selecting)})
         finally:
             self._term = None
-            LEADER.labels(self._options.lease_name).set(0)
+            LEADER.labels(self._lease_name).set(0)
 
     def _new_term(self, client: Client, selecting: set[str]) -> Leadership:
         options = self._options

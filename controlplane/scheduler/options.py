@@ -12,6 +12,7 @@ from controlplane.scheduler.config import Configuration, ConfigurationError, loa
 from controlplane.scheduler.profile import DEFAULT_SCHEDULER_NAME, Profile
 from controlplane.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF
 from wharfinger.api.durations import parse as parse_duration
+from wharfinger.client.config import Api
 from wharfinger.daemon import TLSFiles
 
 
@@ -21,6 +22,7 @@ class Options:
 
     kubeconfig: str | None = None
     context: str | None = None
+    api: Api = "auto"
     bind_address: str = "127.0.0.1"
     secure_port: int = 10259
     grpc_port: int = 10260
@@ -35,7 +37,8 @@ class Options:
     renew_deadline: float = 10.0
     retry_period: float = 2.0
     lease_namespace: str = "kube-system"
-    lease_name: str = "kube-scheduler"
+    lease_name: str = ""
+    """Empty: kube-scheduler, or wharf-scheduler in a foreign cluster, where the former is taken."""
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"
 
@@ -69,6 +72,12 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     add("--config", type=Path, help="KubeSchedulerConfiguration: profiles, plugins and their arguments")
     add("--kubeconfig", help="kubeconfig with the apiserver's address and our credentials")
     add("--context", help="context of the kubeconfig to use")
+    add(
+        "--api",
+        choices=("auto", "grpc", "http"),
+        default="auto",
+        help="how to speak with the apiserver: gRPC, HTTP as with any Kubernetes, or what the kubeconfig has",
+    )
     add("--bind-address", default="127.0.0.1", help="address of health, metrics and gRPC")
     add("--secure-port", type=int, default=10259, help="port of /healthz, /readyz and /metrics; 0 chooses one")
     add("--grpc-port", type=int, default=10260, help="port on which the apiserver asks for explanations; 0 chooses one")
@@ -83,7 +92,9 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     add("--leader-elect-renew-deadline", type=_duration, default=10.0, help="a leader that cannot renew steps down")
     add("--leader-elect-retry-period", type=_duration, default=2.0, help="time between tries")
     add("--leader-elect-resource-namespace", default="kube-system", help="namespace of the Lease")
-    add("--leader-elect-resource-name", default="kube-scheduler", help="name of the Lease")
+    add(
+        "--leader-elect-resource-name", default="", help="name of the Lease (kube-scheduler; over HTTP wharf-scheduler)"
+    )
     add("--log-level", choices=("debug", "info", "warning", "error"), type=str.lower, default="info", help="log level")
     add("--log-format", choices=("text", "json"), default="text", help="log format")
     first = parser.parse_args(argv)
@@ -107,6 +118,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     return Options(
         kubeconfig=options.kubeconfig,
         context=options.context,
+        api=options.api,
         bind_address=options.bind_address,
         secure_port=options.secure_port,
         grpc_port=options.grpc_port,

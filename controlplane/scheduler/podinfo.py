@@ -21,6 +21,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from controlplane.scheduler import requests
 from controlplane.scheduler.framework import Plugin
+from controlplane.scheduler.gangs import Gang, Gangs
 from controlplane.scheduler.peers import INSTANCE_LABELS, Peer, terms_of
 from wharfinger.api.types import core
 
@@ -64,12 +65,13 @@ class Usage:
 class PodClass:
     """All pending pods that are alike for scheduling."""
 
-    __slots__ = ("__weakref__", "exemplar", "images", "key", "peer", "scored", "usage")
+    __slots__ = ("__weakref__", "exemplar", "images", "key", "peer", "scheduler", "scored", "usage")
 
     def __init__(self, key: Hashable, pod: core.Pod, usage: Usage, peer: Peer) -> None:
         self.key = key
         self.peer = peer
         """What the pods will be to others."""
+        self.scheduler: str = intern(pod.spec.schedulerName)
         self.exemplar = pod
         """One of them; plugins read from it only what is part of the key."""
         self.usage = usage
@@ -98,11 +100,11 @@ class PodInfo:
     """A pending pod."""
 
     __slots__ = (
-        "cls", "condition", "created", "gates", "key", "may_preempt", "name", "namespace", "nominated", "priority",
+        "cls", "condition", "created", "gang", "gates", "key", "may_preempt", "name", "namespace", "nominated", "priority",
         "stored_nomination", "uid",
     )  # fmt: skip
 
-    def __init__(self, pod: core.Pod, cls: PodClass) -> None:
+    def __init__(self, pod: core.Pod, cls: PodClass, gang: Gang | None = None) -> None:
         metadata = pod.metadata
         self.namespace: str = intern(metadata.namespace)
         self.name: str = metadata.name
@@ -119,10 +121,17 @@ class PodInfo:
         """The same as its status has it; ours may be newer."""
         self.may_preempt = pod.spec.preemptionPolicy != "Never"
         self.cls = cls
+        self.gang = gang
+        """The gang with which it is placed, if any."""
 
     @property
     def kind(self) -> Hashable:
-        """Return what it shares with the pods that wait for the same: those with a node of their own wait alone."""
+        """Return what it shares with the pods that wait for the same: those with a node of their own wait alone.
+
+        Members of a gang that lacks some wait together.
+        """
+        if self.gang is not None and self.gang.needed:
+            return self.gang
         return (self.cls, self.key) if self.nominated else self.cls
 
     def __repr__(self) -> str:
@@ -169,7 +178,7 @@ class _Interner(Generic[T]):
 class PodTable:
     """Decodes pods into interned classes and usages."""
 
-    def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
+    def __init__(self, plugins: Iterable[Plugin] = (), *, with_gangs: Iterable[str] = ()) -> None:
         self._usages: _Interner[Usage] = _Interner()
         self._classes: _Interner[PodClass] = _Interner()
         self._peers: _Interner[Peer] = _Interner()
@@ -178,6 +187,9 @@ class PodTable:
 
         When it grows, what was read before lacks these labels: see Leadership.run.
         """
+        self.gangs = Gangs()
+        self._with_gangs = frozenset(with_gangs)
+        """Names of the schedulers that know of gangs."""
         self._plugins = [plugin for plugin in plugins if type(plugin).class_key is not Plugin.class_key]
 
     def usage(self, pod: core.Pod) -> Usage:
@@ -193,7 +205,10 @@ class PodTable:
             self.note_selector(constraint.matchLabelKeys)
         peer = self.peer(pod)
         key = (_usage_key(pod), _class_key(pod), peer.key, *(plugin.class_key(pod) for plugin in self._plugins))
-        return PodInfo(pod, self._classes.get(key, lambda: PodClass(key, pod, self.usage(pod), peer)))
+        gang = None
+        if pod.spec.HasField("schedulingGroup") and pod.spec.schedulerName in self._with_gangs:
+            gang = self.gangs.get(f"{pod.metadata.namespace}/{pod.spec.schedulingGroup.podGroupName}")
+        return PodInfo(pod, self._classes.get(key, lambda: PodClass(key, pod, self.usage(pod), peer)), gang)
 
     def peer(self, pod: core.Pod) -> Peer:
         """Return what the pod is to others; raises ValueError for a malformed affinity term."""

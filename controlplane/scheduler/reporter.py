@@ -37,7 +37,7 @@ class Reporter:
         self._recorder = EventRecorder(client, component=COMPONENT)
         self._writer = client.writer()
         self._busy = busy
-        self._events: deque[tuple[str, str, str, str, str, str]] = deque()
+        self._events: deque[tuple[str, str, str, str, str, str, str]] = deque()
         self._statuses: dict[str, tuple[PodInfo, dict[str, Any]]] = {}
         """Key of a pod -> what of its status is to be written."""
         self._wake = asyncio.Event()
@@ -61,11 +61,11 @@ class Reporter:
         """Note that a pod was bound."""
         self._statuses.pop(pod.key, None)
         message = f"Successfully assigned {pod.key} to {node}"
-        self._note((pod.namespace, pod.name, pod.uid, "Normal", "Scheduled", message))
+        self._note((pod.namespace, pod.name, pod.uid, "Normal", "Scheduled", message, pod.cls.scheduler))
 
     def failed(self, pod: PodInfo, message: str, *, reason: str = "Unschedulable") -> None:
         """Note that a pod was not placed; `reason` is that of the condition, Unschedulable or SchedulerError."""
-        self._note((pod.namespace, pod.name, pod.uid, "Warning", "FailedScheduling", message))
+        self._note((pod.namespace, pod.name, pod.uid, "Warning", "FailedScheduling", message, pod.cls.scheduler))
         now = pod.condition
         if now is None or (now.status, now.reason, now.message) != ("False", reason, message):
             since = now.since if now is not None and now.status == "False" else int(time.time())
@@ -89,11 +89,12 @@ class Reporter:
         known[1][name] = value
         self._wake.set()
 
-    def preempted(self, namespace: str, name: str, uid: str, *, by: str, node: str) -> None:
-        """Note that a pod had to make room for another; `by` is the uid of that one."""
-        self._note((namespace, name, uid, "Normal", "Preempted", f"Preempted by pod {by} on node {node}"))
+    def preempted(self, namespace: str, name: str, uid: str, *, by: PodInfo, node: str) -> None:
+        """Note that a pod had to make room for another."""
+        message = f"Preempted by pod {by.uid} on node {node}"
+        self._note((namespace, name, uid, "Normal", "Preempted", message, by.cls.scheduler))
 
-    def _note(self, event: tuple[str, str, str, str, str, str]) -> None:
+    def _note(self, event: tuple[str, str, str, str, str, str, str]) -> None:
         if len(self._events) >= MOST_NOTED:
             self.dropped += 1
             return
@@ -117,9 +118,11 @@ class Reporter:
                 self._wake.clear()
             await asyncio.sleep(BUSY_PAUSE if busy or len(writing) >= WRITERS else 0.001)
 
-    def _record(self, namespace: str, name: str, uid: str, type_: str, reason: str, message: str) -> None:
+    def _record(
+        self, namespace: str, name: str, uid: str, type_: str, reason: str, message: str, scheduler: str
+    ) -> None:
         reference = core.ObjectReference(kind="Pod", apiVersion="v1", namespace=namespace, name=name, uid=uid)
-        self._recorder.event_for(reference, type_, reason, message)
+        self._recorder.event_for(reference, type_, reason, message, component=scheduler)
 
     async def _write(self, pod: PodInfo, status: dict[str, Any]) -> None:
         patch = {"metadata": {"uid": pod.uid}, "status": status}

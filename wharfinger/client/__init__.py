@@ -2,6 +2,7 @@
 
 from wharfinger.client.client import Client, Fence
 from wharfinger.client.config import ClientConfig, ConfigError
+from wharfinger.client.http.client import HttpClient
 from wharfinger.client.informer import Informer, object_key
 from wharfinger.client.leaderelection import LeaderElector
 from wharfinger.client.recorder import EventRecorder, NamedRecorder
@@ -19,6 +20,7 @@ __all__ = [
     "Event",
     "EventRecorder",
     "Fence",
+    "HttpClient",
     "Informer",
     "LeaderElector",
     "NamedRecorder",
@@ -28,5 +30,11 @@ __all__ = [
     "ResourceClient",
     "WorkQueue",
     "Writer",
+    "connect",
     "object_key",
 ]
+
+
+def connect(config: ClientConfig) -> Client:
+    """Return the client that a configuration calls for."""
+    return HttpClient(config) if config.http is not None else Client(config)

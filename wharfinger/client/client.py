@@ -27,6 +27,9 @@ Fence = native.Fence
 class Client:
     """A user's access to a cluster. Use as ``async with Client(config) as client``."""
 
+    is_native = True
+    """Whether the servers are Wharfinger's, with checked bindings and fences."""
+
     def __init__(
         self, config: ClientConfig, *, transport: Transport | None = None, fence: native.Fence | None = None
     ) -> None:
@@ -51,6 +54,10 @@ class Client:
     def resource(self, message: type[M]) -> ResourceClient[M]:
         """Return the typed client of one kind. Raises KeyError for a message that is no kind."""
         return ResourceClient(self.transport, kinds.of(message), message, self.fence)
+
+    async def serves(self, kind: Kind) -> bool:
+        """Whether the cluster has a kind that is not one of Kubernetes'."""
+        return True
 
     def raw(self, kind: Kind) -> RawClient:
         """Return the client of one kind that takes and returns bytes."""

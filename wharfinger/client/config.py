@@ -6,6 +6,9 @@ A kubeconfig's cluster entry names the gRPC endpoints in an extension::
 
 Clients with a certificate use ``endpoints``; those with only a token use ``tokenEndpoints`` (Python's gRPC server
 either demands a client certificate or never asks for one, hence two ports).
+
+A cluster without that extension is some Kubernetes: with ``api="auto"`` it is spoken to over its HTTPS port
+(:mod:`wharfinger.client.http`), which daemons can, and ``wharf`` cannot.
 """
 
 from __future__ import annotations
@@ -15,12 +18,18 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import yaml
 
+from wharfinger.client.http.access import ExecPlugin, HttpAccess
+
 GRPC_EXTENSION = "wharfinger.dev/grpc"
+EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+
+Api = Literal["grpc", "http", "auto"]
+"""How to speak with a cluster; auto: gRPC where the kubeconfig names endpoints, else HTTP."""
 
 
 class ConfigError(Exception):
@@ -62,14 +71,18 @@ class ClientConfig:
     server: str = ""
     """The HTTPS address in the kubeconfig, for messages."""
     acting_as: Impersonation | None = None
+    http: HttpAccess | None = None
+    """Set when the cluster is spoken to over HTTP; then there are no `endpoints`."""
 
     @classmethod
-    def load(cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> ClientConfig:
+    def load(
+        cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None, *, api: Api = "grpc"
+    ) -> ClientConfig:
         """Read a kubeconfig: the given file, else the files of KUBECONFIG, else ``~/.kube/config``.
 
         Raises ConfigError when no usable cluster and user are found.
         """
-        return from_document(load_document(kubeconfig), context)
+        return from_document(load_document(kubeconfig), context, api=api)
 
 
 def kubeconfig_paths(kubeconfig: str | os.PathLike[str] | None = None) -> list[Path]:
@@ -120,7 +133,9 @@ def _merge(merged: dict[str, Any], document: Mapping[str, Any], folder: Path) ->
             merged.setdefault(name, value)
 
 
-def from_document(document: Mapping[str, Any], context: str | None = None) -> ClientConfig:
+def from_document(
+    document: Mapping[str, Any], context: str | None = None, *, api: Api = "grpc"
+) -> ClientConfig:  # fmt: skip
     """Build the configuration of a context (default: ``current-context``) of a merged kubeconfig."""
     name = context or document.get("current-context")
     if not name:
@@ -128,6 +143,12 @@ def from_document(document: Mapping[str, Any], context: str | None = None) -> Cl
     chosen = _entry(document, "contexts", "context", str(name))
     cluster = _entry(document, "clusters", "cluster", str(chosen.get("cluster", "")))
     user = _entry(document, "users", "user", str(chosen.get("user", "")))
+    extension = next(
+        (item.get("extension") or {} for item in cluster.get("extensions") or [] if item.get("name") == GRPC_EXTENSION),
+        {},
+    )
+    if api == "http" or (api == "auto" and not extension):
+        return _over_http(cluster, user, chosen)
     ca = _data(cluster, "certificate-authority")
     if ca is None:
         raise ConfigError(f"cluster {chosen.get('cluster')!r} names no certificate-authority")
@@ -135,10 +156,6 @@ def from_document(document: Mapping[str, Any], context: str | None = None) -> Cl
     token = user.get("token")
     if not token and (path := user.get("tokenFile")):
         token = _read(_resolve(user, path)).decode().strip()
-    extension = next(
-        (item.get("extension") or {} for item in cluster.get("extensions") or [] if item.get("name") == GRPC_EXTENSION),
-        {},
-    )
     wanted = "endpoints" if cert else "tokenEndpoints"
     endpoints = [str(endpoint) for endpoint in extension.get(wanted) or []]
     if not endpoints:
@@ -167,6 +184,67 @@ def _impersonation(user: Mapping[str, Any]) -> Impersonation | None:
         {str(key): [str(value) for value in values] for key, values in (user.get("as-user-extra") or {}).items()},
     )
     return wanted if wanted.metadata() else None
+
+
+def _over_http(cluster: Mapping[str, Any], user: Mapping[str, Any], context: Mapping[str, Any]) -> ClientConfig:
+    """Build the configuration for a cluster's HTTPS port."""
+    name = context.get("cluster")
+    server = str(cluster.get("server") or "")
+    if not server.startswith("https://"):
+        raise ConfigError(f"cluster {name!r}: server must be an https:// address, not {server!r}")
+    if cluster.get("proxy-url"):
+        raise ConfigError(f"cluster {name!r}: proxy-url is not supported, the apiserver must be reachable itself")
+    ca = _data(cluster, "certificate-authority")
+    insecure = bool(cluster.get("insecure-skip-tls-verify"))
+    if ca and insecure:
+        raise ConfigError(f"cluster {name!r}: insecure-skip-tls-verify and a certificate-authority exclude each other")
+    cert, key = _data(user, "client-certificate"), _data(user, "client-key")
+    if bool(cert) != bool(key):
+        raise ConfigError(f"user {context.get('user')!r}: client-certificate and client-key must be given together")
+    if user.get("auth-provider"):
+        raise ConfigError(f"user {context.get('user')!r}: auth-provider is no more in Kubernetes; use exec")
+    token_file = user.get("tokenFile")
+    acting_as = _impersonation(user)
+    http = HttpAccess(
+        server=server,
+        ca=ca,
+        insecure=insecure,
+        server_name=str(cluster.get("tls-server-name") or ""),
+        cert=cert,
+        key=key,
+        token=str(user["token"]) if user.get("token") and not token_file else None,
+        token_file=str(_resolve(user, token_file)) if token_file else None,
+        username=str(user.get("username") or ""),
+        password=str(user.get("password") or ""),
+        plugin=_plugin(user, context),
+        headers=acting_as.metadata() if acting_as is not None else (),
+    )
+    return ClientConfig(
+        endpoints=(), ca=ca or b"", cert=cert, key=key, token=http.token,
+        namespace=str(context.get("namespace") or "default"), server=server, acting_as=acting_as,
+        http=http,
+    )  # fmt: skip
+
+
+def _plugin(user: Mapping[str, Any], context: Mapping[str, Any]) -> ExecPlugin | None:
+    listed = user.get("exec")
+    if not listed:
+        return None
+    where = f"user {context.get('user')!r}: exec"
+    if listed.get("apiVersion") not in EXEC_VERSIONS:
+        raise ConfigError(f"{where}.apiVersion {listed.get('apiVersion')!r}: must be one of {', '.join(EXEC_VERSIONS)}")
+    if not listed.get("command"):
+        raise ConfigError(f"{where}.command must be given")
+    if listed.get("interactiveMode") == "Always":
+        raise ConfigError(f"{where}.interactiveMode Always: there is nobody to ask here")
+    return ExecPlugin(
+        command=str(listed["command"]),
+        api_version=str(listed["apiVersion"]),
+        args=tuple(str(argument) for argument in listed.get("args") or ()),
+        env={str(entry["name"]): str(entry["value"]) for entry in listed.get("env") or ()},
+        folder=str(user.get("_folder") or "."),
+        install_hint=str(listed.get("installHint") or ""),
+    )
 
 
 def _entry(document: Mapping[str, Any], section: str, key: str, name: str) -> dict[str, Any]:

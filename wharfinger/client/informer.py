@@ -1,8 +1,8 @@
 """List, watch, resume, relist: a local copy of a resource that follows the server.
 
 The vocabulary is client-go's. Differences worth knowing: a stream that brings neither event nor bookmark for
-`progress_deadline` seconds is given up and opened again (a watch that ends quietly must not leave a zombie), and
-:attr:`Informer.idle_seconds` tells how long ago the server last proved itself current, so that controllers can
+`progress_deadline` seconds (by default what suits the server) is given up and opened again (a watch that ends quietly
+must not leave a zombie), and :attr:`Informer.idle_seconds` tells how long ago the server last proved itself current, so that controllers can
 refuse to act on what may be stale. Handlers are plain functions, called in order of events on the event loop; they
 should only note what changed (put a key into a work queue).
 """
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 
+PROGRESS_DEADLINE = 30.0
+"""Seconds; for clients that name none."""
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -45,13 +47,15 @@ class Informer(Generic[M]):
         label_selector: str = "",
         field_selector: str = "",
         transform: Callable[[M], M] | None = None,
-        progress_deadline: float = 30.0,
+        progress_deadline: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._selectors: dict[str, Any] = {"label_selector": label_selector, "field_selector": field_selector}
         self._transform = transform
+        if progress_deadline is None:
+            progress_deadline = getattr(client, "progress_deadline", PROGRESS_DEADLINE)
         self._progress_deadline = progress_deadline
         self._clock = clock
         self._objects: dict[str, M] = {}

@@ -213,6 +213,9 @@ class Requests:
 class ResourceClient(Generic[M]):
     """All verbs on one kind, with message objects."""
 
+    progress_deadline = 30.0
+    """Seconds after which a watch without event or bookmark must be taken for dead; the servers send one every 5 s."""
+
     def __init__(self, transport: Transport, kind: Kind, message: type[M], fence: native.Fence | None = None) -> None:
         self.kind = kind
         self.message = message

@@ -123,6 +123,9 @@ async def world(cluster: Cluster, request: pytest.FixtureRequest) -> AsyncIterat
         made = core.Namespace()
         made.metadata.name = namespace
         await client.resource(core.Namespace).create(made)
+        account = core.ServiceAccount()  # the controller that makes it does not run here
+        account.metadata.name, account.metadata.namespace = "default", namespace
+        await client.resource(core.ServiceAccount).create(account)
         world = World(cluster, client, namespace)
         yield world
         for pod in (await world.pods.list(namespace=namespace)).items:
