@@ -9,6 +9,7 @@ all begun by the client. Port-forward: for each connection a pair of ``streamtyp
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -125,11 +126,16 @@ class CommandEnd:
 
     async def stdout(self, data: bytes) -> None:
         """See :class:`.remotecommand.ClientEnd`."""
-        await self._streams["stdout"].write(data)
+        await self._output("stdout", data)
 
     async def stderr(self, data: bytes) -> None:
         """See :class:`.remotecommand.ClientEnd`."""
-        await self._streams["stderr"].write(data)
+        await self._output("stderr", data)
+
+    async def _output(self, name: str, data: bytes) -> None:
+        stream = self._streams.get(name)
+        if stream is not None:  # else the agent sends what was not asked for
+            await stream.write(data)
 
     async def status(self, data: bytes) -> None:
         """See :class:`.remotecommand.ClientEnd`."""
@@ -203,32 +209,31 @@ def _finisher(
 async def _serve_pair(pair: _Pair, begin: Callable[[int], Awaitable[AgentCall]]) -> None:
     call: AgentCall | None = None
     try:
-        try:
-            async with asyncio.timeout(STREAM_SECONDS):
-                await pair.complete.wait()
-            call = await begin(pair.port)
-            await _move(call, pair)
-        except TimeoutError:
-            await _fail(pair, "the other stream of this connection did not come in time")
-        except errors.StatusError as error:
-            await _fail(pair, error.message)
-        for stream in pair.streams.values():
-            await stream.close()
+        async with asyncio.timeout(STREAM_SECONDS):
+            await pair.complete.wait()
+        call = await begin(pair.port)
+        await _move(call, pair)
+    except TimeoutError:
+        await _fail(pair, "the other stream of this connection did not come in time")
+    except errors.StatusError as error:
+        await _fail(pair, error.message)
     except ConnectionError:
-        for stream in pair.streams.values():
-            if not stream.ended:
-                log.debug("a forwarded connection was broken off", extra={"port": pair.port})
+        log.debug("a forwarded connection was broken off", extra={"port": pair.port})
     finally:
         if call is not None:
             call.cancel()
+        # Whatever became of the data: clients wait for the end of the error stream.
         for stream in pair.streams.values():
             stream.ignore()
+            with contextlib.suppress(ConnectionError):
+                await stream.close()
 
 
 async def _fail(pair: _Pair, text: str) -> None:
     error = pair.streams.get("error")
     if error is not None:
-        await error.write(f"error forwarding port {pair.port}: {text}".encode())
+        with contextlib.suppress(ConnectionError):
+            await error.write(f"error forwarding port {pair.port}: {text}".encode())
 
 
 async def _move(call: AgentCall, pair: _Pair) -> None:

@@ -8,6 +8,7 @@ kube-apiserver does: kubectl then shows it, instead of trying again by SPDY.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from controlplane.apiserver.httpfront.routing import Address
     from controlplane.apiserver.podstreams import AgentCall, PodStreams, Target
     from controlplane.apiserver.request import User, Verb
+
+log = logging.getLogger(__name__)
 
 _SUBRESOURCES = frozenset({"exec", "attach", "portforward"})
 MAX_PORTS = 127
@@ -73,6 +76,14 @@ class StreamFront:
             wanted = remotecommand.open_of(address, query)
             wanted.uid, wanted.container = target.uid, target.container
             return await self._command(http, target, subresource, wanted, upgrade)
+        except Exception as error:
+            if not http.get(upgrades.UPGRADED):
+                raise
+            level = logging.INFO if isinstance(error, errors.StatusError | ConnectionError) else logging.ERROR
+            log.log(level, "a stream broke off", exc_info=level > logging.INFO, extra={"error": str(error)})
+            if http.transport is not None:
+                http.transport.abort()
+            raise ConnectionResetError("the stream broke off") from error
         finally:
             running.dec()
 

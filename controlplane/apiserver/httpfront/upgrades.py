@@ -20,6 +20,8 @@ Upgrade = Literal["websocket", "spdy", "unknown", ""]
 
 _HIGH_WATER = 256 << 10
 """Bytes that may wait to be taken before reading stops."""
+UPGRADED = "wharfinger upgraded"
+"""Marks requests whose connection has left HTTP: no answer can follow."""
 _POLL = 1.0
 _GRACE = 2.0
 _ESTABLISHED, _CLOSE_WAIT = 1, 8
@@ -102,6 +104,7 @@ class Upgraded:
         protocol: Any = http.protocol  # it asks for a WebSocketReader, but needs no more than the two methods below
         protocol.set_parser(made)
         http.protocol.keep_alive(False)
+        http[UPGRADED] = True
         return made
 
     # --- what aiohttp calls
