@@ -1,4 +1,4 @@
-"""Run benchmarks: ``./dev bench [api|sched|pod|memory|codec …]``. Each prints a table and a JSON line."""
+"""Run benchmarks: ``./dev bench [api|http|sched|pod|memory|codec …]``. Each prints a table and a JSON line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import uvloop
 
 from benchmarks.report import Report
 
-NAMES = ("api", "sched", "pod", "memory", "codec")
+NAMES = ("api", "http", "sched", "pod", "memory", "codec")
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
-from controlplane.apiserver import metrics
+from controlplane.apiserver import metrics, watchstream
 from controlplane.apiserver.grpcfront import wire
 from controlplane.apiserver.grpcfront.failures import as_status_error
 from wharfinger.api import errors
@@ -23,6 +23,7 @@ from wharfinger.proto.native import resources_v1_pb2 as native
 if TYPE_CHECKING:
     from controlplane.apiserver.grpcfront.resources import Calls
     from controlplane.apiserver.request import User
+    from controlplane.apiserver.store import WatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -66,26 +67,15 @@ async def watch(calls: Calls, user: User, message: native.WatchRequest, context:
     watching = await calls.api.watch(request, message.options)
     form = wire.event_form(watching.resource)
     make: Any = wire.event_maker(watching.resource)
+
+    def encode(event: WatchEvent) -> bytes:
+        return wire.initial_end(event.revision) if event.initial_end else event.served(form, make)
+
     async with watching.watcher as watcher:
         try:
             async with asyncio.timeout(watching.timeout):
-                async for batch in watcher:
-                    parts: list[bytes] = []
-                    size = 0
-                    for event in batch:
-                        if event.initial_end:
-                            if not watching.mark_initial_end:
-                                continue
-                            part = wire.initial_end(event.revision)
-                        else:
-                            part = event.served(form, make)
-                        parts.append(part)
-                        size += len(part)
-                        if size >= CHUNK_BYTES:
-                            await context.write(b"".join(parts))
-                            parts, size = [], 0
-                    if parts:
-                        await context.write(b"".join(parts))
+                async for piece in watchstream.pieces(watcher, watching, encode):
+                    await context.write(piece)
         except TimeoutError:
             return  # the time that the client asked for is over
         except errors.StatusError as error:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -35,6 +37,20 @@ LINGER_SECONDS = 2.0
 _HEADERS_TOO_LARGE = 431
 _TEXT = 300
 """Characters of a parser's complaint that a client gets to see."""
+
+
+def cut_off(http: BaseRequest) -> None:
+    """End the connection of a client that does not read: with a reset, so that the kernel forgets what was sent, too.
+
+    After an ordinary close it would keep megabytes for as long as the client answers, although nobody sends any more.
+    """
+    transport = http.transport
+    if transport is None:
+        return
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 class Connection(web.RequestHandler):

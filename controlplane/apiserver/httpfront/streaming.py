@@ -1,7 +1,7 @@
 """A watch as a chunked answer: JSON objects, a line each, or protobuf in frames with a length of four bytes before.
 
 What is ready goes out together. A client that does not read blocks only its own task; the cache closes its watch when
-it is too far behind, and a write that does not get through in :data:`WRITE_SECONDS` cuts the connection.
+it is too far behind, and a write that does not get through in time (``--request-timeout``) cuts the connection.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
+from controlplane.apiserver import watchstream
 from controlplane.apiserver.httpfront import media, render, rows
+from controlplane.apiserver.httpfront.connection import cut_off
 from controlplane.apiserver.httpfront.media import PARTIAL, PARTIAL_LIST, TABLE
 from controlplane.apiserver.request import JSON, PROTOBUF, YAML
 from controlplane.apiserver.store import EventType
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WRITE_SECONDS = 60.0
-CHUNK_BYTES = 256 << 10
 INITIAL_END = "k8s.io/initial-events-end"
 
 
@@ -51,9 +51,9 @@ class Encoder:
         version = shown.kind.api_version
         self._name = f"http {form.media} {form.shape} {form.version} {version}{shown.resource.state}"
 
-    def event(self, event: WatchEvent, *, initial_end: bool = False) -> bytes:
+    def event(self, event: WatchEvent) -> bytes:
         """Return an event's bytes; empty for one that has none in this form."""
-        shape = self._form.shape
+        shape, initial_end = self._form.shape, event.initial_end
         if shape == PARTIAL_LIST:
             return b""
         if shape == TABLE:
@@ -128,46 +128,37 @@ def _line(kind: str, obj: bytes) -> bytes:
 class _Sink:
     """Writes to a client, and cuts it off when it does not read."""
 
-    def __init__(self, http: web.Request | web.BaseRequest, response: web.StreamResponse) -> None:
+    def __init__(self, http: web.BaseRequest, response: web.StreamResponse, patience: float) -> None:
         self._http = http
         self._response = response
+        self._patience = patience
 
     async def write(self, data: bytes) -> None:
         try:
-            async with asyncio.timeout(WRITE_SECONDS):
+            async with asyncio.timeout(self._patience):
                 await self._response.write(data)
         except TimeoutError as error:
             log.info("a watcher that does not read is cut off", extra={"peer": str(self._http.remote)})
-            if self._http.transport is not None:
-                self._http.transport.abort()
+            cut_off(self._http)
             raise ConnectionResetError("the client does not read") from error
 
 
 async def serve(
-    http: web.BaseRequest, watching: Watching, encoder: Encoder, headers: dict[str, str], kind: str
+    http: web.BaseRequest, watching: Watching, encoder: Encoder, headers: dict[str, str], kind: str, *, patience: float
 ) -> web.StreamResponse:
-    """Stream a watch until its time is over, the client goes or the cache ends it."""
+    """Stream a watch until its time is over, the client goes or the cache ends it.
+
+    `patience`: seconds that a client has to take what it was sent.
+    """
     async with watching.watcher as watcher:
         response = web.StreamResponse(headers={**headers, "Content-Type": kind})
         response.enable_chunked_encoding()
         await response.prepare(http)
-        sink = _Sink(http, response)
+        sink = _Sink(http, response, patience)
         try:
             async with asyncio.timeout(watching.timeout):
-                async for batch in watcher:
-                    parts: list[bytes] = []
-                    size = 0
-                    for event in batch:
-                        if event.initial_end and not watching.mark_initial_end:
-                            continue
-                        part = encoder.event(event, initial_end=event.initial_end)
-                        parts.append(part)
-                        size += len(part)
-                        if size >= CHUNK_BYTES:
-                            await sink.write(b"".join(parts))
-                            parts, size = [], 0
-                    if size:
-                        await sink.write(b"".join(parts))
+                async for piece in watchstream.pieces(watcher, watching, encoder.event):
+                    await sink.write(piece)
         except TimeoutError:
             log.debug("a watch's time is over")
         except errors.StatusError as error:
