@@ -260,7 +260,7 @@ def lint() -> None:
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def bench(arguments: tuple[str, ...]) -> None:
-    """Run benchmarks: api, sched, pod, memory (default: all of them)."""
+    """Run benchmarks: api, http, sched, pod, memory, codec (default: all of them)."""
     sys.exit(subprocess.call([sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT))
 
 
