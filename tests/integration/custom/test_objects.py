@@ -218,3 +218,49 @@ async def test_paging_and_generated_names(http: Http, group: str) -> None:
     rest = await http.get(path(group) + f"?limit=10&continue={first['metadata']['continue']}")
     assert len(rest["items"]) == 3
     assert rest["metadata"]["continue"] == ""
+
+
+async def test_rules_in_cel(http: Http, group: str) -> None:
+    rules = [
+        {"rule": "self.min <= self.max", "message": "min must not be above max"},
+        {
+            "rule": "!has(oldSelf.fixed) || self.fixed == oldSelf.fixed", "reason": "FieldValueForbidden",
+            "fieldPath": ".fixed",
+        },
+    ]  # fmt: skip
+    schema = spec({"min": {"type": "integer"}, "max": {"type": "integer"}, "fixed": {"type": "string"}})
+    schema["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": "self.minn > 1"}]
+    refused = await http.ask("POST", DEFINITIONS, definition(group, version(schema=schema)))
+    place = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
+    assert refused.causes == {place: "FieldValueInvalid"}
+    schema["properties"]["spec"]["x-kubernetes-validations"] = rules
+    await http.create(DEFINITIONS, definition(group, version(schema=schema)))
+    await http.create(path(group), lamp(group, "a", spec={"min": 1, "max": 2, "fixed": "x"}))
+    wrong = await http.ask("PATCH", path(group, "a"), {"spec": {"min": 5}}, Content_Type=MERGE)
+    assert wrong.causes == {"spec": "FieldValueInvalid"}
+    assert "min must not be above max" in wrong.json["message"]
+    changed = await http.ask("PATCH", path(group, "a"), {"spec": {"fixed": "y"}}, Content_Type=MERGE)
+    assert changed.causes == {"spec.fixed": "FieldValueForbidden"}
+
+
+async def test_a_conversion_webhook_is_not_pretended(http: Http, group: str) -> None:
+    wanted = definition(group, version("v1"), version("v1beta1", storage=False))
+    service = {"service": {"namespace": "default", "name": "converter"}, "caBundle": ""}
+    wanted["spec"]["conversion"] = {
+        "strategy": "Webhook", "webhook": {"clientConfig": service, "conversionReviewVersions": ["v1"]}
+    }  # fmt: skip
+    made = await http.ask("POST", DEFINITIONS, wanted)
+    assert made.status == 201, made.body
+    assert "v1beta1" in made.headers["Warning"]
+    assert (await http.ask("GET", path(group))).status == 200
+    assert (await http.ask("GET", path(group, version="v1beta1"))).status == 404
+
+
+async def test_metadata_alone_has_a_protobuf_form(http: Http, group: str) -> None:
+    await http.create(DEFINITIONS, definition(group))
+    await http.create(path(group), lamp(group, "a"))
+    accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+    reply = await http.ask("GET", path(group), Accept=accept)
+    assert reply.status == 200
+    assert reply.headers["Content-Type"] == "application/vnd.kubernetes.protobuf"
+    assert reply.body.startswith(b"k8s\0")

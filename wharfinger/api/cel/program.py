@@ -68,8 +68,13 @@ class Program:
 
     def run(self, variables: dict[str, Any], *, budget: int = BUDGET) -> Any:
         """Evaluate it. Raises CelError."""
+        return self.measure(variables, budget=budget)[0]
+
+    def measure(self, variables: dict[str, Any], *, budget: int = BUDGET) -> tuple[Any, int]:
+        """Evaluate it, and return what is left of the budget, too. Raises CelError."""
+        frame = Frame(dict(variables), budget)
         try:
-            return self._run(Frame(dict(variables), budget))
+            return self._run(frame), frame.left
         except (RecursionError, OverflowError, ArithmeticError, ValueError, TypeError, KeyError, IndexError) as error:
             raise CelError(f"{type(error).__name__}: {error}") from error
 
@@ -79,7 +84,8 @@ def compile_expression(text: str, variables: frozenset[str]) -> Program:
     try:
         tree = parse(text)
         compiler = _Compiler(variables)
-        return Program(text, frozenset(compiler.used), compiler.of(tree))
+        run = compiler.of(tree)
+        return Program(text, frozenset(compiler.used), run)
     except RecursionError as error:
         raise CelError("the expression is nested too deeply") from error
 

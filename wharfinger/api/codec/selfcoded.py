@@ -26,8 +26,6 @@ class SelfCoded(Message):
     __slots__ = ()
 
     KIND: ClassVar[Kind]
-    RULES: ClassVar[Rules]
-    """By which :mod:`wharfinger.api.validation` judges objects of the class."""
     metadata: meta.ObjectMeta
 
     @classmethod
@@ -37,6 +35,11 @@ class SelfCoded(Message):
 
     def to_value(self) -> dict[str, Any]:
         """Return the object as plain values, ``kind`` and ``apiVersion`` included."""
+        raise NotImplementedError
+
+    @classmethod
+    def rules(cls) -> Rules:
+        """Return what :mod:`wharfinger.api.validation` judges objects of the class by."""
         raise NotImplementedError
 
     @classmethod

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.api.custom import rules
 from wharfinger.api.custom.columns import PrinterColumn, table_of
 from wharfinger.api.custom.objects import CustomObject
 from wharfinger.api.custom.paths import SimplePath
@@ -169,7 +168,7 @@ def _bind(kind: CustomKind, schema: Schema | None) -> CustomKind:
     cls = type(
         kind.kind,
         (CustomObject,),
-        {"__slots__": (), "KIND": kind, "SCHEMA": schema, "RULES": rules.rules_of(kind, schema)},
+        {"__slots__": (), "KIND": kind, "SCHEMA": schema},
     )
     object.__setattr__(kind, "message", cls)  # the two are made together; nobody has seen the kind before
     return kind

@@ -26,8 +26,10 @@ from wharfinger.api.types import meta
 if TYPE_CHECKING:
     from wharfinger.api.codec.decode import Validation
     from wharfinger.api.codec.issues import FieldIssue
+    from wharfinger.api.custom.kinds import CustomKind
     from wharfinger.api.custom.schema import Schema
     from wharfinger.api.ownership.fields import Type
+    from wharfinger.api.validation.registry import Rules
 
 _SORTED = orjson.OPT_SORT_KEYS
 
@@ -37,6 +39,8 @@ class CustomObject(SelfCoded):
 
     __slots__ = ("api_version", "content", "kind", "metadata")
 
+    KIND: ClassVar[CustomKind]
+    _rules: ClassVar[Rules]
     SCHEMA: ClassVar[Schema | None] = None
     """None on the side of clients, which know no schemas: nothing is pruned or judged there."""
 
@@ -153,6 +157,17 @@ class CustomObject(SelfCoded):
         """Return a top-level field that is an object (``spec``, ``status``); empty when it is not there."""
         found = self.content.get(name)
         return found if isinstance(found, dict) else {}
+
+    @classmethod
+    def rules(cls) -> Rules:
+        """Return the rules of the kind; made at first use, since clients have no need of them."""
+        found: Rules | None = cls.__dict__.get("_rules")
+        if found is None:
+            from wharfinger.api.custom.rules import rules_of
+
+            found = rules_of(cls.KIND, cls.SCHEMA)
+            cls._rules = found
+        return found
 
     @classmethod
     def field_type(cls) -> Type:

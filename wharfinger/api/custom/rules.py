@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.api.custom import values
+from wharfinger.api.custom import celrules, values
 from wharfinger.api.errors import FieldError, invalid
 from wharfinger.api.validation import metadata, names
 from wharfinger.api.validation.errors import Errors
@@ -30,6 +30,7 @@ def rules_of(kind: CustomKind, schema: Schema | None) -> Rules:
         _replicas(obj, kind, errors)
         values.embedded_metadata(value, schema, errors)
         values.duplicates(value, schema, errors)
+        celrules.run(value, schema, errors)
 
     def update(obj: Any, old: Any, errors: Errors) -> None:
         _check_kind(obj, kind)
@@ -46,6 +47,7 @@ def rules_of(kind: CustomKind, schema: Schema | None) -> Rules:
         values.duplicates(before, schema, already)
         if not already:
             values.duplicates(value, schema, errors)
+        celrules.run(value, schema, errors, old=before)
 
     return Rules(create=create, update=update, subresources={"status": status})
 

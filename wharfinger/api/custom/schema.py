@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from wharfinger.api.types import apiextensions
 
+_CONVERTED = frozenset({"date-time", "date", "duration", "byte"})
 ABSENT: Any = object()
 """Stands where a schema says nothing: None is a value."""
 
@@ -55,6 +56,10 @@ class Schema:
     """x-kubernetes-validations."""
     has_defaults: bool = False
     """Whether a default stands here or anywhere below."""
+    has_rules: bool = False
+    """Whether a rule stands here or anywhere below."""
+    converts: bool = False
+    """Whether rules see the value (or one below) as something else than JSON has it: a time, a span, a double."""
 
     @property
     def additional_schema(self) -> Schema | None:
@@ -97,6 +102,9 @@ def of_json(source: Mapping[str, Any]) -> Schema:
         negated=of_json(source["not"]) if isinstance(source.get("not"), dict) else None,
         rules=tuple(source.get("x-kubernetes-validations") or ()),
     )
-    below = [*made.properties.values(), made.items, made.additional_schema]
-    made.has_defaults = made.default is not ABSENT or any(item.has_defaults for item in below if item is not None)
+    below = [item for item in (*made.properties.values(), made.items, made.additional_schema) if item is not None]
+    made.has_defaults = made.default is not ABSENT or any(item.has_defaults for item in below)
+    made.has_rules = bool(made.rules) or any(item.has_rules for item in below)
+    special = made.type == "number" or source.get("format") in _CONVERTED
+    made.converts = special or any(item.converts for item in below)
     return made

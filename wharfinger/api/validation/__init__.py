@@ -46,7 +46,7 @@ def _rules(cls: type[Message]) -> Rules:
     found = _RULES.get(cls)
     if found is None:
         if issubclass(cls, SelfCoded):
-            return cls.RULES
+            return cls.rules()
         found = _RULES[cls] = _FALLBACK[_NAMESPACED[cls]] if cls in _STORED else _NO_RULES
     return found
 

@@ -28,6 +28,7 @@ def validate(source: Json, errors: Errors, path: str) -> None:
     except ValueError:
         return  # a pattern that cannot be compiled has been told where it stands
     _defaults(compiled, errors, path)
+    _rules(compiled, errors, path)
 
 
 def _root(source: Json, errors: Errors, path: str) -> None:
@@ -152,3 +153,18 @@ def _defaults(schema: Schema, errors: Errors, path: str) -> None:
         _defaults(schema.items, errors, f"{path}.items")
     if schema.additional_schema is not None:
         _defaults(schema.additional_schema, errors, f"{path}.additionalProperties")
+
+
+def _rules(schema: Schema, errors: Errors, path: str, *, correlated: bool = True) -> None:
+    """Judge the rules of a schema; below lists without keys no old value is known."""
+    from wharfinger.api.custom import celrules
+
+    if not schema.has_rules:
+        return
+    celrules.check(schema.rules, schema, errors, path, correlated=correlated)
+    for name in sorted(schema.properties):
+        _rules(schema.properties[name], errors, f"{path}.properties[{name}]", correlated=correlated)
+    if schema.items is not None:
+        _rules(schema.items, errors, f"{path}.items", correlated=correlated and schema.list_type == "map")
+    if schema.additional_schema is not None:
+        _rules(schema.additional_schema, errors, f"{path}.additionalProperties", correlated=correlated)
