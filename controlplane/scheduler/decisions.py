@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,43 @@ class Placement:
     state: weakref.ref[ClassState]
 
 
+class RefusedRows(Mapping[int, Refusal]):
+    """Row -> refusal for many rows that share few refusals; a dict only when somebody asks for single rows."""
+
+    def __init__(self, rows: NDArray[np.int64], which: NDArray[np.int64], refusals: Sequence[Refusal]) -> None:
+        self.rows = rows
+        self.which = which
+        """For each of the rows, an index into `refusals`."""
+        self.refusals = refusals
+        self._by_row: dict[int, Refusal] | None = None
+
+    def _dict(self) -> dict[int, Refusal]:
+        if self._by_row is None:
+            self._by_row = {
+                row: self.refusals[index] for row, index in zip(self.rows.tolist(), self.which.tolist(), strict=True)
+            }
+        return self._by_row
+
+    def __getitem__(self, row: int) -> Refusal:
+        return self._dict()[row]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._dict())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def of(cls, refusals: Mapping[int, Refusal]) -> RefusedRows:
+        """Return any such mapping in this form."""
+        if isinstance(refusals, RefusedRows):
+            return refusals
+        listed = list(dict.fromkeys(refusals.values()))
+        numbers = {refusal: index for index, refusal in enumerate(listed)}
+        which = [numbers[refusal] for refusal in refusals.values()]
+        return cls(np.array(list(refusals), np.int64), np.array(which, np.int64), listed)
+
+
 class Diagnosis:
     """No node was found."""
 
@@ -61,7 +98,7 @@ class Diagnosis:
         self.names: Sequence[str | None] | None = tuple(table.names)
         self.codes: list[NDArray[np.int32]] | None = [column.codes.copy() for column in state.filters]
         self.facts: list[Any] | None = [column.filter.facts() for column in state.filters]
-        self.nominated = dict(nominated or {})
+        self.nominated = RefusedRows.of(nominated or {})
         """Row -> refusal of nodes where others are nominated."""
         self.resolvable: Bools | None = None
         """Rows where removing pods may help; None when the details have been let go."""
@@ -77,7 +114,7 @@ class Diagnosis:
         self.names = self.codes = self.facts = self.resolvable = None
 
 
-def _count(state: ClassState, nominated: Mapping[int, Refusal]) -> tuple[Counter[str], Bools]:
+def _count(state: ClassState, nominated: RefusedRows) -> tuple[Counter[str], Bools]:
     """Return reasons with their numbers of nodes, and where removing pods may help."""
     counts: Counter[str] = Counter()
     left = state.table.alive.copy()
@@ -86,14 +123,13 @@ def _count(state: ClassState, nominated: Mapping[int, Refusal]) -> tuple[Counter
         for reason in state.refusal.reasons:
             counts[reason] = int(np.count_nonzero(left))
         return counts, resolvable
-    if nominated:
-        left[list(nominated)] = False
-        alike = {id(refusal): refusal for refusal in nominated.values()}
-        for key, number in Counter(map(id, nominated.values())).items():
-            for reason in alike[key].reasons:
-                counts[reason] += number
-        unresolvable = {key for key, refusal in alike.items() if refusal.code is not Code.UNSCHEDULABLE}
-        resolvable[[row for row, refusal in nominated.items() if id(refusal) not in unresolvable]] = True
+    left[nominated.rows] = False
+    numbers = np.bincount(nominated.which, minlength=len(nominated.refusals)).tolist()
+    for index, refusal in enumerate(nominated.refusals):
+        for reason in refusal.reasons:
+            counts[reason] += numbers[index]
+        if refusal.code is Code.UNSCHEDULABLE:
+            resolvable[nominated.rows[nominated.which == index]] = True
     for column in state.filters:
         if not column.codes.flags.writeable and not column.codes[:1].any():
             continue  # it lets all nodes pass

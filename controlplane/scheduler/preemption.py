@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.scheduler.decisions import Diagnosis, failure_message
+from controlplane.scheduler.decisions import Diagnosis, RefusedRows, failure_message
 from controlplane.scheduler.framework import Aspect, Bools, Code, Ints, Refusal
 from controlplane.scheduler.nodetable import NodeTable, Resident, Supposition
 from controlplane.scheduler.peers import Peer
@@ -430,11 +430,9 @@ def refusals_by_nomination(pod: PodInfo, state: ClassState, nominations: Nominat
         return _refusals_one_by_one(pod, state, nominations, feasible_only=False)
     rows, codes, filters = _codes_by_sums(pod, state, nominations, feasible_only=False)
     refused = codes != 0
-    if not refused.any():
-        return {}
-    pairs = list(zip(filters[refused].tolist(), codes[refused].tolist(), strict=True))
-    meant = {pair: state.filters[pair[0]].filter.refusal(pair[1]) for pair in set(pairs)}
-    return dict(zip(rows[refused].tolist(), map(meant.__getitem__, pairs), strict=True))
+    pairs, which = np.unique((filters[refused] << 32) | codes[refused], return_inverse=True)
+    meant = [state.filters[pair >> 32].filter.refusal(pair & 0xFFFFFFFF) for pair in pairs.tolist()]
+    return RefusedRows(rows[refused], which, meant)
 
 
 def _only_sums_count(state: ClassState) -> bool:
