@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 DEFINITIONS = kinds.of(apiextensions.CustomResourceDefinition)
 PREFIX = DEFINITIONS.etcd_prefix + "/"
 Definition = apiextensions.CustomResourceDefinition
+Mark = tuple[str, int, bytes, bool]
+"""What decides about how a definition is served: uid, generation, accepted names, whether it is being deleted."""
 
 
 @dataclass(slots=True)
@@ -40,8 +42,7 @@ class Installed:
     """A definition as it is served."""
 
     definition: Definition
-    mark: bytes
-    """What decides about how it is served."""
+    mark: Mark
     registries: list[Registry]
     """Of the served versions."""
     storage: Registry
@@ -122,29 +123,32 @@ class Catalogue:
         self.changed.set()
 
     def _update_group(self, group: str) -> None:
-        wanted: dict[str, Definition] = {}
-        for settled in settle_all(self.definitions(group)):
+        definitions = self.definitions(group)
+        wanted: dict[str, tuple[Definition, Definition]] = {}
+        for definition, settled in zip(definitions, naming.settle_group(definitions), strict=True):
             if naming.is_true(settled, naming.ESTABLISHED):
-                wanted[settled.metadata.name] = settled
+                wanted[definition.metadata.name] = definition, settled
         for name in [name for name in self._installed if _group(name) == group and name not in wanted]:
             self._remove(name)
-        for name, definition in wanted.items():
-            mark = _mark(definition)
+        for name, (definition, settled) in wanted.items():
+            names = settled.status.acceptedNames
+            mark = _mark(definition, names)
             installed = self._installed.get(name)
             if installed is None or installed.mark != mark:
                 try:
-                    self._install(name, definition, mark)
+                    self._install(definition, names, mark)
                 except (ValueError, errors.StatusError) as error:
                     log.error("a definition cannot be served", extra={"definition": name, "error": str(error)})
 
-    def _install(self, name: str, definition: Definition, mark: bytes) -> None:
+    def _install(self, definition: Definition, names: apiextensions.CustomResourceDefinitionNames, mark: Mark) -> None:
+        name = definition.metadata.name
         prefix = f"/registry/{definition.spec.group}/{definition.spec.names.plural}/"
         if prefix not in self._decoders and prefix in self._builtin_prefixes():
             raise ValueError(f"{prefix} is where a kind of the server's own lies")
         ending = definition.metadata.HasField("deletionTimestamp")
         registries, stored = [], None
         for version in definition.spec.versions:
-            kind = kind_of(definition, version, names=definition.status.acceptedNames, ending=ending)
+            kind = kind_of(definition, version, names=names, ending=ending)
             resource = CustomResource(kind, self._known.get(name, 0))
             registry = Registry(kind, self._store, self._cache, self._admission, resource=resource)
             if version.storage:
@@ -183,23 +187,10 @@ class Catalogue:
         return {f"{kind.etcd_prefix}/" for kind in kinds.KINDS if kind.stored}
 
 
-def settle_all(definitions: list[Definition]) -> list[Definition]:
-    """Return copies of a group's definitions with the status that each should have; the oldest comes first."""
-    copies = []
-    for definition in definitions:
-        copy = Definition()
-        copy.CopyFrom(definition)
-        copies.append(copy)
-    for copy in copies:
-        naming.settle(copy, [other for other in copies if other is not copy])
-    return copies
-
-
-def _mark(definition: Definition) -> bytes:
-    ending = definition.metadata.HasField("deletionTimestamp")
-    names = definition.status.acceptedNames
-    parts = (definition.metadata.uid.encode(), definition.spec.SerializeToString(deterministic=True))
-    return b"\0".join((*parts, names.SerializeToString(deterministic=True), b"ending" if ending else b""))
+def _mark(definition: Definition, names: apiextensions.CustomResourceDefinitionNames) -> Mark:
+    metadata = definition.metadata
+    ending = metadata.HasField("deletionTimestamp")
+    return metadata.uid, metadata.generation, names.SerializeToString(deterministic=True), ending
 
 
 def _group(name: str) -> str:

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from controlplane.apiserver.custom.catalogue import DEFINITIONS, Definition, settle_all
+from controlplane.apiserver.custom.catalogue import DEFINITIONS, Definition
 from controlplane.apiserver.request import Request, User, WriteOptions
 from wharfinger.api import errors
 from wharfinger.api.custom import naming
@@ -50,18 +50,34 @@ class Tender:
             while True:
                 await self._catalogue.changed.wait()
                 self._catalogue.changed.clear()
-                for definition in self._catalogue.definitions():
-                    name = definition.metadata.name
-                    try:
-                        await self._publish(name)
-                    except errors.StatusError as error:
-                        log.warning("a definition's status is late", extra={"name_": name, "error": error.message})
-                        asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._catalogue.changed.set)
-                    if _is_ending(definition) and name not in self._cleaning:
-                        self._cleaning[name] = spawn(self._clean(name), name=f"cleanup of {name}")
+                await self._look()
         finally:
             for task in self._cleaning.values():
                 task.cancel()
+
+    async def _look(self) -> None:
+        """Find what is to be done."""
+        for definition in self._catalogue.definitions():
+            name = definition.metadata.name
+            if _is_ending(definition) and name not in self._cleaning:
+                self._cleaning[name] = spawn(self._clean(name), name=f"cleanup of {name}")
+        for name in self._unsettled():
+            try:
+                await self._publish(name)
+            except errors.StatusError as error:
+                log.warning("a definition's status is late", extra={"definition": name, "error": error.message})
+                asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._catalogue.changed.set)
+
+    def _unsettled(self) -> list[str]:
+        groups: dict[str, list[Definition]] = {}
+        for definition in self._catalogue.definitions():
+            groups.setdefault(definition.spec.group, []).append(definition)
+        return [
+            definition.metadata.name
+            for group in groups.values()
+            for definition, settled in zip(group, naming.settle_group(group), strict=True)
+            if settled.status != definition.status
+        ]
 
     async def follow_up(self, name: str, revision: int) -> None:
         """Serve and publish what a write of a definition has changed; part of that write."""
@@ -84,7 +100,10 @@ class Tender:
             return
 
         def make(old: Definition) -> Definition:
-            return self._settled(old)
+            new = Definition()
+            new.CopyFrom(old)
+            new.status.CopyFrom(self._settled(old).status)
+            return new
 
         request = Request(
             _SERVER, "update", DEFINITIONS, name=name, subresource="status",
@@ -98,13 +117,13 @@ class Tender:
         self._catalogue.update()
 
     def _settled(self, definition: Definition) -> Definition:
-        """Return a definition with the status that it should have beside the others of its group."""
+        """Return the status that a definition should have beside the others of its group, in a small copy."""
         name = definition.metadata.name
         group = self._catalogue.definitions(definition.spec.group)
         whole = [definition if other.metadata.name == name else other for other in group]
-        if definition not in whole:
+        if not any(other is definition for other in whole):
             whole.append(definition)
-        return next(copy for copy in settle_all(whole) if copy.metadata.name == name)
+        return next(copy for copy in naming.settle_group(whole) if copy.metadata.name == name)
 
     # --- cleaning up -----------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ definitions in, status out. Source: the descriptions of CustomResourceDefinition
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from wharfinger.api import times
 from wharfinger.api.types import apiextensions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 """On a definition that is being deleted while its objects are."""
@@ -60,30 +61,45 @@ def set_condition(definition: Definition, kind: str, status: str, reason: str, m
     found.status, found.reason, found.message = status, reason, message
 
 
-def judge(definition: Definition, others: Iterable[Definition]) -> Verdict:
-    """Decide about the names of a definition; `others` are those of its group, with what they were given before."""
-    resources: set[str] = set()
-    kinds: set[str] = set()
-    for other in others:
-        given = other.status.acceptedNames
-        resources.update(filter(None, (given.plural, given.singular, *given.shortNames)))
-        kinds.update(filter(None, (given.kind, given.listKind)))
+class Taken:
+    """The names that definitions of a group have been given."""
+
+    def __init__(self, definitions: Iterable[Definition] = ()) -> None:
+        self.resources: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        for definition in definitions:
+            self.add(definition.status.acceptedNames)
+
+    def add(self, names: Names) -> None:
+        """Take note of names."""
+        self.resources.update(filter(None, (names.plural, names.singular, *names.shortNames)))
+        self.kinds.update(filter(None, (names.kind, names.listKind)))
+
+    def remove(self, names: Names) -> None:
+        """Forget names: those of the definition that is judged are no obstacle to it."""
+        self.resources.subtract(filter(None, (names.plural, names.singular, *names.shortNames)))
+        self.kinds.subtract(filter(None, (names.kind, names.listKind)))
+
+
+def judge(definition: Definition, taken: Taken) -> Verdict:
+    """Decide about the names of a definition; `taken` are those of the others of its group."""
+    resources, kinds = taken.resources, taken.kinds
     wanted, had = definition.spec.names, definition.status.acceptedNames
     names = Names()
     names.CopyFrom(had)
     reason, message = "NoConflicts", "no conflicts found"
-    for field, taken, cause in (
+    for field, others, cause in (
         ("plural", resources, "PluralConflict"),
         ("singular", resources, "SingularConflict"),
         ("kind", kinds, "KindConflict"),
         ("listKind", kinds, "ListKindConflict"),
     ):
         value = getattr(wanted, field)
-        if value in taken and value != getattr(had, field):
+        if others[value] > 0 and value != getattr(had, field):
             reason, message = cause, f'"{value}" is already in use'
         else:
             setattr(names, field, value)
-    clashing = sorted(set(wanted.shortNames) & resources - set(had.shortNames))
+    clashing = sorted(name for name in wanted.shortNames if resources[name] > 0 and name not in had.shortNames)
     if clashing:
         reason, message = "ShortNamesConflict", ", ".join(f'"{name}" is already in use' for name in clashing)
     else:
@@ -94,9 +110,28 @@ def judge(definition: Definition, others: Iterable[Definition]) -> Verdict:
     return Verdict(names, reason, message)
 
 
-def settle(definition: Definition, others: Iterable[Definition]) -> None:
+def settle_group(definitions: Sequence[Definition]) -> list[Definition]:
+    """Return what the status of each definition of a group should be, in copies that hold little else.
+
+    Those that have names already keep them; of the others the first in order comes first.
+    """
+    taken = Taken(definitions)
+    settled = []
+    for definition in definitions:
+        copy = Definition()
+        copy.metadata.name = definition.metadata.name
+        copy.spec.names.CopyFrom(definition.spec.names)
+        copy.status.CopyFrom(definition.status)
+        taken.remove(copy.status.acceptedNames)
+        settle(copy, taken)
+        taken.add(copy.status.acceptedNames)
+        settled.append(copy)
+    return settled
+
+
+def settle(definition: Definition, taken: Taken) -> None:
     """Write the verdict into a definition's status."""
-    verdict = judge(definition, others)
+    verdict = judge(definition, taken)
     definition.status.acceptedNames.CopyFrom(verdict.names)
     set_condition(definition, ACCEPTED, "True" if verdict.accepted else "False", verdict.reason, verdict.message)
     if not is_true(definition, ESTABLISHED):
