@@ -144,6 +144,8 @@ class CertificateSigningRequestStrategy(Uncounted):
         spec.username, spec.uid = request.user.name, request.user.uid
         del spec.groups[:]
         spec.groups.extend(request.user.groups)
+        for key, values in request.user.extra:
+            spec.extra[key].items.extend(values)
         spec.extra.clear()
 
     def prepare_for_update(self, obj: Any, old: Any, request: Request) -> None:
