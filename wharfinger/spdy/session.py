@@ -11,6 +11,7 @@
 
 Reading the connection stops while a stream holds more than :data:`HIGH_WATER` bytes that nobody has taken. So a stream
 must be read, ignored or reset: one that is not holds up the others, and memory stays bounded whatever the peer sends.
+What a stream held when it was broken off can still be read: peers reset streams right after their last words.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ log = logging.getLogger(__name__)
 HIGH_WATER = 256 << 10
 """Bytes that one stream may hold."""
 MAX_STREAMS = 2_048
-"""Open streams of one connection."""
+"""Open streams of one connection, and those that nobody has accepted yet."""
+_GOODBYE_SECONDS = 1.0
 _PIECE = 32 << 10
 
 
@@ -139,13 +141,13 @@ class Stream:
         await self._room.wait()
 
     def break_off(self, error: StreamReset) -> None:
-        """End it; whoever reads or writes hears of it."""
+        """End it on this side and drop what has come; whoever reads or writes hears of it."""
         self._pieces.clear()
         self._held = 0
         self.lose(error)
 
     def lose(self, error: StreamReset) -> None:
-        """Note that the connection is gone: what has come can still be read, writing fails."""
+        """Note that the peer has gone or broken it off: what has come can still be read, writing fails."""
         self._reset = error
         self._changed.set()
         self._room.set()
@@ -237,6 +239,8 @@ class Session:
         except (SpdyError, ConnectionError) as error:
             self.error = error
             log.info("a SPDY connection broke off", extra={"error": str(error)})
+            if isinstance(error, SpdyError):
+                await self._say_goodbye()
         finally:
             for stream in list(self._streams.values()):
                 # As peers end connections without ending every stream before, that is the end of each.
@@ -244,6 +248,12 @@ class Session:
                 stream.lose(StreamReset("the connection has ended"))
             self._streams.clear()
             self._arrived.put_nowait(None)
+
+    async def _say_goodbye(self) -> None:
+        """Tell a peer that has broken the protocol, if it still listens."""
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                await self.send(frames.GoAway(self._last, frames.PROTOCOL_ERROR))
 
     async def _handle(self, frame: frames.Frame) -> None:
         match frame:
@@ -263,7 +273,7 @@ class Session:
             case frames.RstStream():
                 stream = self._streams.pop(frame.stream, None)
                 if stream is not None:
-                    stream.break_off(StreamReset(f"the peer has broken it off with status {frame.status}"))
+                    stream.lose(StreamReset(f"the peer has broken it off with status {frame.status}"))
             case frames.Ping():
                 # Numbers of the peer's pings are odd when it is the client; our own come back otherwise.
                 if bool(frame.id % 2) == self._server:
@@ -282,7 +292,7 @@ class Session:
         if bool(number % 2) != self._server or number <= self._last:
             raise SpdyError(f"stream {number} begins out of turn after {self._last}")
         self._last = number
-        if len(self._streams) >= MAX_STREAMS:
+        if max(len(self._streams), self._arrived.qsize()) >= MAX_STREAMS:
             await self.send(frames.RstStream(number, frames.REFUSED_STREAM))
             return
         stream = Stream(self, number, frame.headers)

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wharfinger.spdy import Session, Stream, StreamReset, frames
 from wharfinger.spdy.session import HIGH_WATER, MAX_STREAMS
@@ -123,6 +125,19 @@ async def test_a_stream_that_is_reset_ends_alone(ends: tuple[Session, Session]) 
     assert await others[1].read() == b"still there"
 
 
+async def test_what_came_before_a_reset_can_be_read(ends: tuple[Session, Session]) -> None:
+    client, server = ends
+    ours, theirs = await begin(client, server)
+    await theirs.write(b"last words")
+    await theirs.reset()
+    other = await begin(client, server)  # so the reset has arrived
+    await other[1].write(b"x")
+    assert await other[0].read() == b"x"
+    assert await ours.read() == b"last words"
+    with pytest.raises(StreamReset):
+        await ours.read()
+
+
 async def test_the_end_of_the_connection_is_the_end_of_its_streams() -> None:
     one, two = Pipe.pair()
     async with Session(one, server=False) as client, Session(two, server=True) as server:
@@ -184,3 +199,38 @@ async def test_numbers_out_of_turn_end_the_connection(numbers: list[int]) -> Non
             await one.write(encoder.encode(frames.SynStream(number)))
         await asyncio.wait_for(server.wait(), 5)
         assert isinstance(server.error, frames.SpdyError)
+        farewell = frames.GoAway(max(numbers[:-1], default=0), frames.PROTOCOL_ERROR)
+        assert list(frames.Decoder().feed(await one.read())) == [farewell]
+
+
+async def test_streams_that_are_begun_and_broken_off_at_once_do_not_pile_up() -> None:
+    one, two = Pipe.pair()
+    encoder, decoder = frames.Encoder(), frames.Decoder()
+    async with Session(two, server=True) as server:
+        for index in range(MAX_STREAMS + 1):
+            await one.write(encoder.encode(frames.SynStream(2 * index + 1)))
+            await one.write(encoder.encode(frames.RstStream(2 * index + 1, frames.CANCEL)))
+        refused = frames.RstStream(2 * MAX_STREAMS + 1, frames.REFUSED_STREAM)
+        assert list(decoder.feed(await one.read())) == [refused]
+        assert not server._streams
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=400), st.booleans())
+def test_any_bytes_end_in_order(junk: bytes, begun: bool) -> None:
+    """Whatever comes, the connection goes on or ends with SpdyError; nothing else escapes."""
+
+    async def feed() -> None:
+        one, two = Pipe.pair()
+        encoder = frames.Encoder()
+        async with Session(two, server=True) as server:
+            if begun:
+                await one.write(encoder.encode(frames.SynStream(1, {"streamtype": "data"})))
+            await one.write(junk)
+            await one.close()
+            await asyncio.wait_for(server.wait(), 5)
+            assert server._task is not None
+            assert server._task.exception() is None
+            assert server.error is None or isinstance(server.error, frames.SpdyError | ConnectionError)
+
+    asyncio.run(feed())
