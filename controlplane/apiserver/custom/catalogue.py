@@ -41,7 +41,6 @@ Mark = tuple[str, int, bytes, bool]
 class Installed:
     """A definition as it is served."""
 
-    definition: Definition
     mark: Mark
     registries: list[Registry]
     """Of the served versions."""
@@ -166,7 +165,7 @@ class Catalogue:
                 Resource(prefix, stored.kind.group_resource, namespaced=stored.kind.namespaced, decode=decoder)
             )
         decoder.resource = stored.resource  # type: ignore[assignment]
-        self._installed[name] = Installed(definition, mark, registries, stored)
+        self._installed[name] = Installed(mark, registries, stored)
         self._api.serve(registries)
         log.info("serving", extra={"definition": name, "versions": ",".join(one.kind.version for one in registries)})
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from wharfinger.api import codec
 from wharfinger.api.custom.columns import PrinterColumn, table_of
 from wharfinger.api.custom.objects import CustomObject
 from wharfinger.api.custom.paths import SimplePath
 from wharfinger.api.custom.schema import Schema, compile_schema
+from wharfinger.api.errors import InternalError
 from wharfinger.api.kinds import ALL_VERBS, Kind
 
 if TYPE_CHECKING:
@@ -47,8 +50,27 @@ class CustomKind(Kind):
     shown: Table | None = None
     selectable: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
     scale: ScalePaths | None = None
-    source: Mapping[str, Any] = field(default_factory=dict)
-    """The schema as it was written; for OpenAPI."""
+    written: apiextensions.JSONSchemaProps | None = None
+    """The schema as the definition has it; None on the side of clients, which know none."""
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """The schema, compiled at first use: many definitions are hardly ever used, and some are large.
+
+        Raises InternalError for one that nobody would have accepted here.
+        """
+        if self.written is None:
+            return None
+        try:
+            return compile_schema(self.written)
+        except ValueError as error:
+            raise InternalError(f"the schema of {self.group_resource} cannot be compiled: {error}") from error
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """The schema as JSON, made anew each time; for OpenAPI."""
+        found: dict[str, Any] = codec.to_json(self.written) if self.written is not None else {}
+        return found
 
     @property
     def singular(self) -> str:
@@ -103,7 +125,6 @@ def kind_of(
         subresources.append("status")
     if version.subresources.HasField("scale"):
         subresources.append("scale")
-    schema = compile_schema(version.schema.openAPIV3Schema)
     columns = tuple(
         PrinterColumn(item.name, item.type, item.jsonPath, item.format, item.description, item.priority)
         for item in version.additionalPrinterColumns
@@ -129,9 +150,9 @@ def kind_of(
         shown=table_of(columns),
         selectable={item.jsonPath[1:]: _getter(item.jsonPath) for item in version.selectableFields},
         scale=_scale(version.subresources.scale) if "scale" in subresources else None,
-        source=schema.source,
+        written=version.schema.openAPIV3Schema,
     )
-    return _bind(made, schema)
+    return _bind(made)
 
 
 def bare_kind(
@@ -160,15 +181,15 @@ def bare_kind(
         columns=tuple(columns),
         shown=table_of(columns),
     )
-    return _bind(made, None)
+    return _bind(made)
 
 
-def _bind(kind: CustomKind, schema: Schema | None) -> CustomKind:
+def _bind(kind: CustomKind) -> CustomKind:
     """Give a kind its class, and the class its kind."""
     cls = type(
         kind.kind,
         (CustomObject,),
-        {"__slots__": (), "KIND": kind, "SCHEMA": schema},
+        {"__slots__": (), "KIND": kind},
     )
     object.__setattr__(kind, "message", cls)  # the two are made together; nobody has seen the kind before
     return kind

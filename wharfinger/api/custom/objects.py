@@ -1,6 +1,6 @@
 """Objects of custom kinds in memory: real metadata, and everything else as plain JSON values.
 
-A class is made for each version of a definition (:func:`object_class`), with the kind and the schema in it. Whoever
+A class is made for each version of a definition, with the kind in it, which has the schema. Whoever
 holds an object of an older definition can go on with it; nothing is registered anywhere, so that a class vanishes with
 its last object.
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wharfinger.api.codec.decode import Validation
     from wharfinger.api.codec.issues import FieldIssue
     from wharfinger.api.custom.kinds import CustomKind
-    from wharfinger.api.custom.schema import Schema
     from wharfinger.api.ownership.fields import Type
     from wharfinger.api.validation.registry import Rules
 
@@ -41,8 +40,6 @@ class CustomObject(SelfCoded):
 
     KIND: ClassVar[CustomKind]
     _rules: ClassVar[Rules]
-    SCHEMA: ClassVar[Schema | None] = None
-    """None on the side of clients, which know no schemas: nothing is pruned or judged there."""
 
     def __init__(self) -> None:
         self.metadata = meta.ObjectMeta()
@@ -139,11 +136,12 @@ class CustomObject(SelfCoded):
     @classmethod
     def shape(cls, content: dict[str, Any]) -> list[FieldIssue]:
         """Prune and complete content in place; return what the schema does not know."""
-        if cls.SCHEMA is None:
+        schema = cls.KIND.schema
+        if schema is None:
             return []
-        pruned = shaping.prune(content, cls.SCHEMA)
-        shaping.drop_nulls(content, cls.SCHEMA)
-        shaping.fill_defaults(content, cls.SCHEMA)
+        pruned = shaping.prune(content, schema)
+        shaping.drop_nulls(content, schema)
+        shaping.fill_defaults(content, schema)
         return pruned
 
     def to_value(self) -> dict[str, Any]:
@@ -165,7 +163,7 @@ class CustomObject(SelfCoded):
         if found is None:
             from wharfinger.api.custom.rules import rules_of
 
-            found = rules_of(cls.KIND, cls.SCHEMA)
+            found = rules_of(cls.KIND, cls.KIND.schema)
             cls._rules = found
         return found
 
@@ -174,4 +172,4 @@ class CustomObject(SelfCoded):
         """Return what the object is as far as the ownership of fields goes."""
         from wharfinger.api.custom.ownership import root_type
 
-        return root_type(cls.SCHEMA)
+        return root_type(cls.KIND.schema)

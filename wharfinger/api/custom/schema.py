@@ -9,6 +9,7 @@ Source: "Specifying a structural schema" in Kubernetes' documentation of CustomR
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.api import codec, patterns
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
     from wharfinger.api.types import apiextensions
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
+"""Shared by the many places that have nothing to say: schemas of thousands of nodes are usual."""
+_KEYWORDS = (
+    "maxLength", "minLength", "pattern", "format", "maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum",
+    "multipleOf", "maxItems", "minItems", "maxProperties", "minProperties",
+)  # fmt: skip
 _CONVERTED = frozenset({"date-time", "date", "duration", "byte"})
 ABSENT: Any = object()
 """Stands where a schema says nothing: None is a value."""
@@ -29,9 +36,9 @@ class Schema:
     """What may stand at one place of an object."""
 
     source: Mapping[str, Any]
-    """The schema as it was written, in JSON."""
+    """The keywords that restrict single values (``maxLength``, ``format``, …), as they were written."""
     type: str = ""
-    properties: dict[str, Schema] = field(default_factory=dict)
+    properties: Mapping[str, Schema] = field(default_factory=lambda: _NONE)
     items: Schema | None = None
     additional: Schema | bool | None = None
     """Of names that `properties` does not have: a schema, whether they may be at all, or nothing said."""
@@ -79,10 +86,12 @@ def compile_schema(message: apiextensions.JSONSchemaProps) -> Schema:
 def of_json(source: Mapping[str, Any]) -> Schema:
     """Compile a schema from JSON. Raises ValueError for a pattern that is none."""
     additional = source.get("additionalProperties")
+    properties = {name: of_json(item) for name, item in (source.get("properties") or {}).items()}
+    keywords = {name: source[name] for name in _KEYWORDS if name in source}
     made = Schema(
-        source,
+        keywords or _NONE,
         type=source.get("type", ""),
-        properties={name: of_json(item) for name, item in (source.get("properties") or {}).items()},
+        properties=properties or _NONE,
         items=of_json(source["items"]) if isinstance(source.get("items"), dict) else None,
         additional=of_json(additional) if isinstance(additional, dict) else additional,
         preserve=bool(source.get("x-kubernetes-preserve-unknown-fields")),
