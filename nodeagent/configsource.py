@@ -12,6 +12,7 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from nodeagent.env import ConfigError
+from nodeagent.servicetokens import ServiceTokens
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import Client
@@ -29,6 +30,7 @@ class ApiConfigSource:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._kept: dict[tuple[str, str, str], tuple[float, Message | None]] = {}
+        self._tokens = ServiceTokens(client)
 
     async def config_map(self, namespace: str, name: str) -> core.ConfigMap | None:
         """Return a config map; None when there is none. Raises ConfigError when the API cannot be asked."""
@@ -37,6 +39,10 @@ class ApiConfigSource:
     async def secret(self, namespace: str, name: str) -> core.Secret | None:
         """Return a secret; None when there is none. Raises ConfigError when the API cannot be asked."""
         return await self._get(core.Secret, namespace, name)
+
+    async def token(self, pod: core.Pod, audience: str, seconds: int) -> str:
+        """Return a token of the pod's account. Raises ConfigError when there is none to be had."""
+        return await self._tokens.token(pod, audience, seconds)
 
     async def _get(self, message: type[M], namespace: str, name: str) -> M | None:
         key = (message.DESCRIPTOR.name, namespace, name)

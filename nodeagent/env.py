@@ -25,13 +25,16 @@ class ConfigError(Exception):
 
 
 class ConfigSource(Protocol):
-    """Where config maps and secrets come from."""
+    """Where config maps, secrets and tokens come from."""
 
     async def config_map(self, namespace: str, name: str) -> core.ConfigMap | None:
         """Return a config map; None when there is none. Raises ConfigError when that cannot be told."""
 
     async def secret(self, namespace: str, name: str) -> core.Secret | None:
         """Return a secret; None when there is none. Raises ConfigError when that cannot be told."""
+
+    async def token(self, pod: core.Pod, audience: str, seconds: int) -> str:
+        """Return a token of the pod's account. Raises ConfigError when there is none to be had."""
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:

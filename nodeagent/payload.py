@@ -24,6 +24,7 @@ from wharfinger.api.types import core
 KINDS = ("configMap", "secret", "downwardAPI", "projected")
 DEFAULT_MODE = 0o644
 _DATA = "..data"
+_TOKEN_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,11 @@ async def collect(source: core.VolumeSource, kind: str, inputs: Inputs) -> Paylo
             result |= await _secret(name, one.secret.items, one.secret.optional, mode, inputs)
         elif one.HasField("downwardAPI"):
             result |= _downward(one.downwardAPI.items, mode, inputs)
+        elif one.HasField("serviceAccountToken"):
+            wanted = one.serviceAccountToken
+            seconds = wanted.expirationSeconds if wanted.HasField("expirationSeconds") else _TOKEN_SECONDS
+            token = await inputs.source.token(inputs.pod, wanted.audience, seconds)
+            result[_safe(wanted.path)] = File(token.encode(), mode)
         else:
             what = next((field.name for field, _ in one.ListFields()), "an empty source")
             raise ConfigError(f"projected source {what} is not supported by this node agent")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from nodeagent import payload
 from nodeagent.env import ConfigError, expand
+from nodeagent.mounting import mount_tmpfs
 from nodeagent.runtime import Mount
 from wharfinger.api import quantity
 from wharfinger.api.types import core
@@ -88,7 +89,7 @@ async def set_up(pod: core.Pod, paths: PodPaths, inputs: payload.Inputs) -> dict
                 ready[volume.name] = _payload(pod, kind, paths.volume(_PLUGINS[kind], volume.name), files)
             else:
                 raise VolumeError(f"{kind} volumes are not supported by this node agent; it has {', '.join(SUPPORTED)}")
-        except (VolumeError, ConfigError, OSError, subprocess.CalledProcessError) as error:
+        except (VolumeError, ConfigError, OSError) as error:
             raise VolumeError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
     return ready
 
@@ -104,7 +105,7 @@ def _keep_private(root: Path) -> None:
 def _payload(pod: core.Pod, kind: str, path: Path, files: payload.Payload) -> Path:
     path.mkdir(parents=True, exist_ok=True)
     if kind in ("secret", "projected") and not path.is_mount():  # secrets must not reach the disk
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", str(path)], check=True, capture_output=True)
+        mount_tmpfs(path, "mode=1777")
     context = pod.spec.securityContext
     if context.HasField("fsGroup"):
         os.chown(path, -1, context.fsGroup)
@@ -123,7 +124,7 @@ def _empty_dir(pod: core.Pod, name: str, source: core.EmptyDirVolumeSource, path
         if not path.is_mount():
             size = quantity.parse(source.sizeLimit.string).value() if source.HasField("sizeLimit") else 0
             options = f"size={size}" if size else "mode=0777"
-            subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)], check=True, capture_output=True)
+            mount_tmpfs(path, options)
             fresh = True
     elif source.medium:
         raise VolumeError(f"emptyDir.medium {source.medium!r} is not supported: use Memory or leave it empty")

@@ -45,6 +45,11 @@ class TokenRequests:
                 "this server has no key to sign tokens of service accounts with (--service-account-signing-key-file)"
             )
         await self._cache.fresh()
+        # Before anything is defaulted: what a node may ask for depends on what it really asked.
+        for step in self._admission.steps("create", request.kind):
+            waiting = step.admit(request, asked, None)
+            if waiting is not None:
+                await waiting
         account = self._object("serviceaccounts", f"/registry/serviceaccounts/{request.namespace}/", request.name)
         if asked.metadata.name not in ("", request.name) or asked.metadata.namespace not in ("", request.namespace):
             raise errors.BadRequestError("metadata: name and namespace must be those of the address, or be left out")
@@ -56,10 +61,6 @@ class TokenRequests:
             raise errors.invalid(KIND.kind, KIND.group, "", causes)
         if self._max:
             asked.spec.expirationSeconds = min(asked.spec.expirationSeconds, self._max)
-        for step in self._admission.steps("create", request.kind):
-            waiting = step.admit(request, asked, None)
-            if waiting is not None:
-                await waiting
         bound = self._bound(request, asked.spec.boundObjectRef) if asked.spec.HasField("boundObjectRef") else []
         asked.metadata.Clear()
         asked.metadata.name, asked.metadata.namespace = request.name, request.namespace

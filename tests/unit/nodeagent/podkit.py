@@ -132,6 +132,9 @@ class Statuses:
 
 
 class NoConfig:
+    async def token(self, pod: core.Pod, audience: str, seconds: int) -> str:
+        return "token"
+
     async def config_map(self, namespace: str, name: str) -> core.ConfigMap | None:
         return None
 

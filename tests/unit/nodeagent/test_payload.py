@@ -21,6 +21,9 @@ class Source:
     async def secret(self, namespace, name):
         return core.Secret(data={"a": b"s"}) if name == "sec" else None
 
+    async def token(self, pod, audience, seconds):
+        return f"{pod.metadata.name} {audience} {seconds}"
+
 
 def inputs():
     pod = make_pod()
@@ -67,8 +70,11 @@ async def test_projected_later_sources_win_and_unknown_ones_are_named():
     found = await collect(source, "projected", inputs())
     assert found["a"].content == b"s"
     assert found["labels"].content == b'k="v\\""'
-    source.projected.sources.add().serviceAccountToken.path = "token"
-    with pytest.raises(ConfigError, match="serviceAccountToken is not supported"):
+    token = source.projected.sources.add().serviceAccountToken
+    token.path, token.audience = "token", "vault"
+    assert (await collect(source, "projected", inputs()))["token"].content.endswith(b" vault 3600")
+    source.projected.sources.add().clusterTrustBundle.path = "bundle"
+    with pytest.raises(ConfigError, match="clusterTrustBundle is not supported"):
         await collect(source, "projected", inputs())
 
 
