@@ -40,6 +40,10 @@ async def world(
     try:
         await asyncio.to_thread(cluster.up)
         async with Client(ClientConfig.load(cluster.kubeconfig)) as client:
+            if CONTROLLER_MANAGER not in start:  # it would have made the account that pods need
+                account = core.ServiceAccount()
+                account.metadata.name, account.metadata.namespace = "default", NAMESPACE
+                await client.resource(core.ServiceAccount).create(account)
             yield cluster, client
     finally:
         await asyncio.to_thread(cluster.down, purge=True)

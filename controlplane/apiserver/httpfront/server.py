@@ -181,7 +181,7 @@ class HttpFront:
         try:
             extra = dict(headers)
             if warnings:
-                extra["Warning"] = ", ".join(map(_warning, warnings))
+                extra["Warning"] = ", ".join(_warnings(warnings))
             return await streaming.serve(
                 http, stream.watching, stream.encoder, extra, stream.content_type, patience=self._seconds
             )
@@ -197,8 +197,8 @@ class HttpFront:
             headers["Content-Encoding"] = "gzip"
             headers["Vary"] = "Accept-Encoding"
         response = web.Response(status=reply.code, body=body, headers={**headers, "Content-Type": reply.content_type})
-        for text in warnings:
-            response.headers.add("Warning", _warning(text))
+        for text in _warnings(warnings):
+            response.headers.add("Warning", text)
         if http.can_read_body and not http.content.at_eof():
             response.force_close()  # the rest of a body that nobody wants is not worth its time
         await self._send(http, response)
@@ -399,6 +399,26 @@ def _check_head(http: web.BaseRequest) -> None:
         error = errors.BadRequestError("the only expectation that can be met is 100-continue")
         error.status_code = 417
         raise error
+
+
+_WARNING_LENGTH = 256
+_WARNINGS_LENGTH = 4096
+_WARNINGS = 64
+"""How many are told, in how many characters each when they are many, and in all: clients refuse too many headers."""
+
+
+def _warnings(texts: Sequence[str]) -> list[str]:
+    """Return the values of the Warning headers for texts, each once; shortened when they are many."""
+    texts = list(dict.fromkeys(texts))
+    if sum(map(len, texts)) > _WARNINGS_LENGTH:
+        texts = [text if len(text) <= _WARNING_LENGTH else text[:_WARNING_LENGTH] for text in texts]
+    told, length = [], 0
+    for text in texts[:_WARNINGS]:
+        length += len(text)
+        if length > _WARNINGS_LENGTH:
+            break
+        told.append(_warning(text))
+    return told
 
 
 def _warning(text: str) -> str:

@@ -31,7 +31,15 @@ NAMES = ["fuzz", "kube-system", "default"]
 JSON = "application/json"
 _METHODS = ("get", "put", "post", "delete", "patch")
 BODIES = (JSON, "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml")
-KUBERNETES_OWN = ("resourceVersion: Invalid value", "$patch", "$setElementOrder", "lacks", "mixes", "target.")
+KUBERNETES_OWN = (
+    "resourceVersion: Invalid value",
+    "resourceVersion should not be set",
+    "$patch",
+    "$setElementOrder",
+    "lacks",
+    "mixes",
+    "target.",
+)
 """What Kubernetes itself answers with 500: recorded in the golden conversations, so it is 500 here."""
 
 

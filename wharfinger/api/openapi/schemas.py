@@ -64,6 +64,11 @@ def _kind_marks() -> dict[str, list[dict[str, str]]]:
 _MARKS = _kind_marks()
 
 
+def _is_null_when_empty(info: FieldInfo) -> bool:
+    """Whether a field that is always written is written as null when there is nothing in it, as Go does."""
+    return info.repeated or (info.message is not None and form_of(info.message) in (schema.TIME, schema.MICRO_TIME))
+
+
 @dataclass
 class Schemas:
     """Collects the definitions that are referred to."""
@@ -114,8 +119,8 @@ class Schemas:
         for name, chain in info_of(descriptor).json_fields.items():
             last = chain[-1]
             properties[name] = self._property(last)
-            if self.v3 and last.repeated and not (last.omitempty or last.omitzero or last.pointer):
-                properties[name]["nullable"] = True  # an empty one is written as null, as Go does
+            if self.v3 and not (last.omitempty or last.omitzero or last.pointer) and _is_null_when_empty(last):
+                properties[name]["nullable"] = True
             if len(chain) == 1 and not (last.omitempty or last.omitzero or last.pointer):
                 required.append(name)
         made["properties"] = dict(sorted(properties.items()))
