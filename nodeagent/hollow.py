@@ -23,6 +23,8 @@ from nodeagent.runtime import (
     ExecResult,
     ImageRecord,
     PodRecord,
+    PortStreams,
+    ProcessStreams,
     RuntimeFailure,
     RuntimeNotFound,
     RuntimeStatus,
@@ -213,6 +215,18 @@ class HollowRuntime:
         if record is None or record.state is not ContainerState.RUNNING:
             raise RuntimeNotFound(f"no running container {container_id}")
         return ExecResult(0)
+
+    async def open_exec(self, container_id: str, command: Sequence[str], **streams: bool) -> ProcessStreams:
+        """Refuse: nothing runs here."""
+        raise RuntimeFailure("nothing runs on a hollow node, so no command can")
+
+    async def open_attach(self, container_id: str, **streams: bool) -> ProcessStreams:
+        """Refuse: nothing runs here."""
+        raise RuntimeFailure("nothing runs on a hollow node that could be attached to")
+
+    async def open_port(self, sandbox_id: str, port: int) -> PortStreams:
+        """Refuse: nothing listens here."""
+        raise RuntimeFailure("nothing listens on a hollow node")
 
     async def reopen_log(self, container_id: str) -> None:
         """There are no logs."""

@@ -8,7 +8,7 @@ node's clock, as CRI gives them; 0 means "not yet".
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -289,6 +289,48 @@ class ContainerSpec:
     security: Security = Security()
 
 
+StreamOutput = tuple[str, bytes]
+"""``stdout`` or ``stderr`` with bytes; at last ``status`` with a ``meta.v1.Status`` in JSON."""
+
+
+class ProcessStreams(Protocol):
+    """The streams of a process in a container. Writing raises ConnectionError when the process has ended."""
+
+    async def stdin(self, data: bytes) -> None:
+        """Send input, and wait while the process does not take it."""
+
+    async def close_stdin(self) -> None:
+        """Let the process read an end of file."""
+
+    async def resize(self, width: int, height: int) -> None:
+        """Set the columns and lines of its terminal."""
+
+    def outputs(self) -> AsyncIterator[StreamOutput]:
+        """Yield what it writes, and at last its status. Raises RuntimeUnavailable when that breaks off."""
+
+    async def close(self) -> None:
+        """Leave it; what runs on is not ended by this."""
+
+
+class PortStreams(Protocol):
+    """A connection to a port of a pod. Writing raises ConnectionError when it has ended."""
+
+    async def write(self, data: bytes) -> None:
+        """Send, and wait while it is not taken."""
+
+    async def write_eof(self) -> None:
+        """Send no more."""
+
+    async def read(self) -> bytes:
+        """Return what has come; empty at the end."""
+
+    async def failure(self) -> str:
+        """Return, after the end, what went wrong; empty when nothing did."""
+
+    async def close(self) -> None:
+        """End it at once."""
+
+
 class Runtime(Protocol):
     """What the agent asks of a container runtime. Every call may raise RuntimeFailure and its kinds."""
 
@@ -333,6 +375,19 @@ class Runtime(Protocol):
 
         Raises TimeoutError when it takes longer than `timeout` seconds.
         """
+
+    async def open_exec(
+        self, container_id: str, command: Sequence[str], *, stdin: bool, stdout: bool, stderr: bool, tty: bool
+    ) -> ProcessStreams:
+        """Start a command in a running container and join its streams."""
+
+    async def open_attach(
+        self, container_id: str, *, stdin: bool, stdout: bool, stderr: bool, tty: bool
+    ) -> ProcessStreams:
+        """Join the streams of a running container's first process."""
+
+    async def open_port(self, sandbox_id: str, port: int) -> PortStreams:
+        """Connect to a port within a sandbox's network; that nobody listens shows as its failure."""
 
     async def reopen_log(self, container_id: str) -> None:
         """Let the runtime open the container's log file anew, after it was renamed."""

@@ -1,4 +1,4 @@
-"""What the agent serves to the apiserver: logs, over gRPC with client certificates.
+"""What the agent serves to the apiserver: logs, exec, attach, port-forward, figures; gRPC with client certificates.
 
 Only the apiserver's own identity and administrators are let in; everybody else asks the apiserver, which knows who may
 read what.
@@ -17,6 +17,7 @@ import grpc.aio
 from google.protobuf import any_pb2
 from google.rpc import status_pb2
 
+from nodeagent import processstreams
 from nodeagent.agent import NodeAgent
 from nodeagent.logs import LogQuery, read_log
 from nodeagent.options import Options
@@ -88,6 +89,36 @@ class Streams(streams_v1_pb2_grpc.StreamsServicer):
         except errors.StatusError as error:
             await _abort(context, error)
 
+    async def Exec(self, _: Any, context: Any) -> None:  # noqa: N802
+        """Run a command in a container."""
+        await self._process(context, attach=False)
+
+    async def Attach(self, _: Any, context: Any) -> None:  # noqa: N802
+        """Join a container's first process."""
+        await self._process(context, attach=True)
+
+    async def _process(self, context: Any, *, attach: bool) -> None:
+        try:
+            authorize(context.auth_context())
+            wanted = await processstreams.first_of(context, "Attach" if attach else "Exec")
+            agent, worker = self._find(wanted)
+            name = container_name(worker, wanted.container)
+            process = await processstreams.open_process(agent, worker, name, wanted, attach=attach)
+        except errors.StatusError as error:
+            await _abort(context, error)
+        await processstreams.serve_process(context, process, wanted)
+
+    async def PortForward(self, _: Any, context: Any) -> None:  # noqa: N802
+        """Connect to a port of a pod."""
+        try:
+            authorize(context.auth_context())
+            wanted = await processstreams.first_of(context, "PortForward")
+            agent, worker = self._find(wanted)
+            port = await processstreams.open_port(agent, worker, wanted.port)
+        except errors.StatusError as error:
+            await _abort(context, error)
+        await processstreams.serve_port(context, port)
+
     async def Usage(self, request: streams_v1_pb2.UsageRequest, context: Any) -> streams_v1_pb2.NodeUsage:  # noqa: N802
         """Say what a node and its containers use."""
         try:
@@ -129,7 +160,7 @@ class Streams(streams_v1_pb2_grpc.StreamsServicer):
         except FileNotFoundError as error:
             raise errors.NotFoundError(f"the log of container {name} is gone") from error
 
-    def _find(self, request: streams_v1_pb2.LogRequest) -> tuple[NodeAgent, PodWorker]:
+    def _find(self, request: Any) -> tuple[NodeAgent, PodWorker]:
         for agent in self._agents:
             worker = agent.pods.worker(request.namespace, request.pod)
             if worker is not None and request.uid in ("", worker.uid):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from nodeagent.cri import convert
+from nodeagent.cri import convert, streaming
 from nodeagent.cri.connection import CALL_SECONDS, PULL_SECONDS, SANDBOX_SECONDS, Connection, call, translate
 from nodeagent.cri.events import subscribe
 from nodeagent.runtime import (
@@ -30,7 +30,7 @@ from wharfinger.proto.cri import runtime_v1_pb2 as cri
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from nodeagent.runtime import ContainerSpec, ContainerUse, SandboxSpec
+    from nodeagent.runtime import ContainerSpec, ContainerUse, PortStreams, ProcessStreams, SandboxSpec
 
 log = logging.getLogger(__name__)
 
@@ -197,6 +197,30 @@ class CriRuntime:
                 raise TimeoutError(f"command {list(command)} took longer than {timeout:g} s") from error
             raise translate(error) from error
         return ExecResult(answer.exit_code, answer.stdout, answer.stderr)
+
+    async def open_exec(
+        self, container_id: str, command: Sequence[str], *, stdin: bool, stdout: bool, stderr: bool, tty: bool
+    ) -> ProcessStreams:
+        """Let the runtime prepare the command, then join it at the URL that it names."""
+        request = cri.ExecRequest(
+            container_id=container_id, cmd=command, tty=tty, stdin=stdin, stdout=stdout, stderr=stderr
+        )
+        answer = await call("exec", self._runtime.Exec(request, timeout=CALL_SECONDS))
+        return await streaming.Process.open(answer.url, stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
+
+    async def open_attach(
+        self, container_id: str, *, stdin: bool, stdout: bool, stderr: bool, tty: bool
+    ) -> ProcessStreams:
+        """As for a command."""
+        request = cri.AttachRequest(container_id=container_id, tty=tty, stdin=stdin, stdout=stdout, stderr=stderr)
+        answer = await call("attach", self._runtime.Attach(request, timeout=CALL_SECONDS))
+        return await streaming.Process.open(answer.url, stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
+
+    async def open_port(self, sandbox_id: str, port: int) -> PortStreams:
+        """As for a command."""
+        request = cri.PortForwardRequest(pod_sandbox_id=sandbox_id, port=[port])
+        answer = await call("port_forward", self._runtime.PortForward(request, timeout=CALL_SECONDS))
+        return await streaming.Port.open(answer.url, port)
 
     async def reopen_log(self, container_id: str) -> None:
         """Reopen a log."""

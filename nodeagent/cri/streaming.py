@@ -1,0 +1,227 @@
+"""Streams of containers at containerd's streaming server: SPDY/3.1, at the URL that a CRI call has returned.
+
+WebSocket would be the simpler one, but containerd 1.6 speaks no more than v4 of it, which cannot close stdin. The
+server listens on the node's loopback; the URL carries a token that is good for one request within a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from nodeagent.runtime import RuntimeFailure, RuntimeUnavailable
+from wharfinger.spdy import Session, Stream, StreamReset
+
+if TYPE_CHECKING:
+    from nodeagent.runtime import StreamOutput
+
+log = logging.getLogger(__name__)
+
+_OPENING_SECONDS = 30.0
+_PIECE = 64 << 10
+_MAX_TEXT = 4 << 10
+COMMAND = "v4.channel.k8s.io"
+FORWARD = "portforward.k8s.io"
+
+
+class _Wire:
+    """A TCP connection that has left HTTP."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        return await self._reader.read(_PIECE)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
+
+
+class Connection:
+    """One upgraded request and its streams; made by :meth:`open`, ended by :meth:`close`."""
+
+    def __init__(self, wire: _Wire) -> None:
+        self._wire = wire
+        self.session = Session(wire, server=False)
+
+    @classmethod
+    async def open(cls, url: str, protocol: str) -> Connection:
+        """Connect and upgrade. Raises RuntimeUnavailable, RuntimeFailure with the server's own words."""
+        try:
+            async with asyncio.timeout(_OPENING_SECONDS):
+                made = cls(await _upgrade(url, protocol))
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            raise RuntimeUnavailable(f"the runtime's streaming server at {url} does not answer: {error!r}") from error
+        await made.session.__aenter__()
+        return made
+
+    async def stream(self, **headers: str) -> Stream:
+        """Begin a stream, which the server must take on. Raises RuntimeUnavailable."""
+        try:
+            async with asyncio.timeout(_OPENING_SECONDS):
+                stream = await self.session.open(headers)
+                await stream.answer
+        except (TimeoutError, ConnectionError) as error:
+            raise RuntimeUnavailable(f"the runtime's streaming server takes no stream: {error!r}") from error
+        return stream
+
+    async def close(self) -> None:
+        """End it at once."""
+        self._wire.abort()
+        await self.session.__aexit__(None, None, None)
+
+
+async def _upgrade(url: str, protocol: str) -> _Wire:
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    try:
+        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        lines = (
+            f"POST {path} HTTP/1.1", f"Host: {parts.netloc}", "Connection: Upgrade", "Upgrade: SPDY/3.1",
+            f"X-Stream-Protocol-Version: {protocol}", "Content-Length: 0", "", "",
+        )  # fmt: skip
+        writer.write("\r\n".join(lines).encode())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        words = head.split(None, 2)
+        if len(words) < 2 or words[1] != "101":
+            text = (await reader.read(_MAX_TEXT)).decode("utf-8", "replace").strip()
+            raise RuntimeFailure(text or head.splitlines()[0])
+    except BaseException:
+        writer.transport.abort()
+        raise
+    return _Wire(reader, writer)
+
+
+async def _until_reset(stream: Stream) -> AsyncIterator[bytes]:
+    """Yield what comes; containerd ends a stream in order, or by a reset once all is said."""
+    try:
+        async for data in stream:
+            yield data
+    except StreamReset as error:
+        log.debug("the runtime ended a stream by a reset", extra={"error": str(error)})
+
+
+class Process:
+    """A command, or a container's first process: see :class:`nodeagent.runtime.ProcessStreams`."""
+
+    def __init__(self, connection: Connection, streams: dict[str, Stream]) -> None:
+        self._connection = connection
+        self._streams = streams
+
+    @classmethod
+    async def open(cls, url: str, *, stdin: bool, stdout: bool, stderr: bool, tty: bool) -> Process:
+        """Join the streams at a URL of Exec or Attach."""
+        connection = await Connection.open(url, COMMAND)
+        names = [
+            "error",
+            *(name for name, wanted in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)) if wanted),
+            *(("resize",) if tty else ()),
+        ]
+        try:
+            streams = {name: await connection.stream(streamtype=name) for name in names}
+        except BaseException:
+            await connection.close()
+            raise
+        for name in ("stdin", "resize"):
+            if name in streams:
+                streams[name].ignore()
+        return cls(connection, streams)
+
+    async def stdin(self, data: bytes) -> None:
+        """Send input."""
+        await self._streams["stdin"].write(data)
+
+    async def close_stdin(self) -> None:
+        """Let the process read an end of file."""
+        await self._streams["stdin"].close()
+
+    async def resize(self, width: int, height: int) -> None:
+        """Set the terminal's size."""
+        await self._streams["resize"].write(b'{"Width":%d,"Height":%d}\n' % (width, height))
+
+    async def outputs(self) -> AsyncIterator[StreamOutput]:
+        """Yield what the process writes, then its Status."""
+        ready: asyncio.Queue[StreamOutput | None] = asyncio.Queue(1)
+
+        async def pump(name: str) -> None:
+            async for data in _until_reset(self._streams[name]):
+                await ready.put((name, data))
+
+        async def pump_all() -> None:
+            try:
+                await asyncio.gather(*(pump(name) for name in ("stdout", "stderr") if name in self._streams))
+            finally:
+                await ready.put(None)
+
+        task = asyncio.create_task(pump_all(), name="outputs of a process")
+        try:
+            while (output := await ready.get()) is not None:
+                yield output
+            await task
+        finally:
+            task.cancel()
+        yield "status", await self._status()
+
+    async def _status(self) -> bytes:
+        status = b"".join([data async for data in _until_reset(self._streams["error"])])
+        if not status:
+            raise RuntimeUnavailable("the runtime ended the stream without saying how the process did")
+        return status
+
+    async def close(self) -> None:
+        """Leave the process; one that runs on is not ended by this."""
+        await self._connection.close()
+
+
+class Port:
+    """A connection to a port of a sandbox: see :class:`nodeagent.runtime.PortStreams`."""
+
+    def __init__(self, connection: Connection, data: Stream, error: Stream) -> None:
+        self._connection = connection
+        self._data = data
+        self._error = error
+
+    @classmethod
+    async def open(cls, url: str, port: int) -> Port:
+        """Connect, by the URL of PortForward."""
+        connection = await Connection.open(url, FORWARD)
+        try:
+            error = await connection.stream(streamtype="error", port=str(port), requestid="0")
+            await error.close()
+            data = await connection.stream(streamtype="data", port=str(port), requestid="0")
+        except BaseException:
+            await connection.close()
+            raise
+        return cls(connection, data, error)
+
+    async def write(self, data: bytes) -> None:
+        """Send."""
+        await self._data.write(data)
+
+    async def write_eof(self) -> None:
+        """Send no more."""
+        await self._data.close()
+
+    async def read(self) -> bytes:
+        """Return what has come; empty at the end."""
+        try:
+            return await self._data.read()
+        except ConnectionError:
+            return b""  # `failure` says why
+
+    async def failure(self) -> str:
+        """Return, after the end, what went wrong; empty when nothing did."""
+        text = b"".join([data async for data in _until_reset(self._error)])
+        return text.decode("utf-8", "replace")
+
+    async def close(self) -> None:
+        """End it at once."""
+        await self._connection.close()
