@@ -11,10 +11,11 @@ column is scaled again only when the bounds have moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controlplane.scheduler.columns import FilterColumn, ScoreColumn
 from controlplane.scheduler.framework import Aspect, Bools, Filter, Ints, Refusal, Rows, Score
@@ -31,6 +32,7 @@ INFEASIBLE = -1
 _REBUILD_SHARE = 4
 """With more than one in so many rows changed, everything is computed again."""
 _FEW = 16
+_NO_ROWS: NDArray[np.intp] = np.zeros(0, np.intp)
 
 
 class ClassState:
@@ -50,6 +52,8 @@ class ClassState:
         self.feasible: Bools = np.zeros(0, np.bool_)
         self.feasible_count = 0
         self.total: Ints = np.zeros(0, np.int64)
+        self._sum: Ints | None = None
+        """The total of all rows, feasible or not, for kinds whose scores all move with each placement."""
         self.position = -1
         self._basis: Hashable = None
         self._basis_stamp = -1
@@ -114,6 +118,7 @@ class ClassState:
         for scored in self.scores:
             scored.scale(feasible)
             total += scored.weight * scored.scaled
+        self._sum = None
         self.total = np.where(feasible, total, INFEASIBLE)
 
     # -- a few rows
@@ -123,25 +128,60 @@ class ClassState:
         rows: Rows = slice(changed[0], changed[0] + 1) if len(changed) == 1 else np.array(changed, np.intp)
         delta = Delta(self.table.position, rows)
         feasible = self._filter_rows(rows, aspects, delta)
-        if self._stamped and self._follow_stamps(delta):
-            check = rescale = True
-            feasible = self.feasible[rows]
+        elsewhere = self._follow_stamps(delta) if self._stamped else _NO_ROWS
+        if elsewhere is None:
+            suspects = self._compute_feasible()
         else:
-            check = self._take_feasible(rows, feasible)
-            rescale = False
+            if len(elsewhere):
+                rows = np.union1d(np.array(changed, np.intp), elsewhere)
+                feasible = self._feasible_at(rows)
+            suspects = self._take_feasible(rows, feasible)
+        before = [scored.scaled for scored in self.scores]
+        moved = []
         for index, scored in enumerate(self.scores):
             if scored.score.focused:
                 scored.score.focus(self.feasible)
             stale = bool(aspects & (scored.score.reads | Aspect.EXISTENCE))
-            rescale |= scored.update(index, rows, alive=self.table.alive, stale=stale, delta=delta)
+            if scored.update(index, delta.rows, alive=self.table.alive, stale=stale, delta=delta) or (
+                index in suspects and scored.moved(self.feasible)
+            ):
+                moved.append(index)
         self.history.add(delta)
-        if rescale or (check and any(scored.moved(self.feasible) for scored in self.scores)):
-            self._scale_all()
-            return
-        total = np.zeros(len(feasible), np.int64)
+        if moved:
+            self._scale(moved, before)
+        if self._sum is not None:
+            self._sum[rows] = self._sum_at(rows)
+        if elsewhere is None or moved:
+            self.total = np.where(self.feasible, self._whole_sum(), INFEASIBLE)
+        else:
+            self.total[rows] = np.where(feasible, self._sum_at(rows), INFEASIBLE)
+
+    def _scale(self, moved: Sequence[int], before: Sequence[Ints]) -> None:
+        """Normalise some scores anew, and take the difference to their sum; `before` is of all scores."""
+        for index in moved:
+            scored = self.scores[index]
+            scored.scale(self.feasible)
+            if self._sum is None:
+                continue
+            old, new = before[index], scored.scaled
+            if old.flags.writeable or new.flags.writeable:
+                self._sum += scored.weight * (new - old)
+            elif len(new) and new[0] != old[0]:  # the same for all nodes
+                self._sum += scored.weight * int(new[0] - old[0])
+
+    def _whole_sum(self) -> Ints:
+        """Return the weighted sum over all rows, feasible or not; kept from the first time on that it is wanted."""
+        if self._sum is None:
+            self._sum = np.zeros(self.table.size, np.int64)
+            for scored in self.scores:
+                self._sum += scored.weight * scored.scaled
+        return self._sum
+
+    def _sum_at(self, rows: Rows) -> Ints:
+        total = np.zeros(len(self.table.alive[rows]), np.int64)
         for scored in self.scores:
             total += scored.weight * scored.scaled[rows]
-        self.total[rows] = np.where(feasible, total, INFEASIBLE)
+        return total
 
     def _filter_rows(self, rows: Rows, aspects: int, delta: Delta) -> Bools:
         alive = feasible = self.table.alive[rows]
@@ -156,34 +196,60 @@ class ClassState:
             feasible = feasible & (codes == 0)
         return np.zeros_like(feasible) if self.refusal else feasible
 
-    def _follow_stamps(self, delta: Delta) -> bool:
-        """Compute filters again whose verdicts depend on several nodes at once; returns whether any did change."""
+    def _follow_stamps(self, delta: Delta) -> NDArray[np.intp] | None:
+        """Compute filters again whose verdicts depend on several nodes at once.
+
+        Returns the rows where any has changed; None when they are many.
+        """
         alive = self.table.alive
-        changed = False
+        found: list[NDArray[np.intp]] = []
         for index, column in self._stamped:
             if column.stamp != column.filter.stamp():
-                changed = True
                 differ = column.compute(alive)
-                delta.spread.append((index, differ, column.codes[differ]))
-        if not changed:
-            return False
+                if len(differ):
+                    delta.spread.append((index, differ, column.codes[differ]))
+                    found.append(differ)
+        if not found:
+            return _NO_ROWS
+        if sum(map(len, found)) > _FEW:
+            return None
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _feasible_at(self, rows: Rows) -> Bools:
+        feasible = self.table.alive[rows]
+        for column in self.filters:
+            feasible = feasible & (column.codes[rows] == 0)
+        return np.zeros_like(feasible) if self.refusal else feasible
+
+    def _compute_feasible(self) -> Sequence[int]:
+        """Put together anew which rows are feasible; returns the scores whose bounds may have moved."""
+        alive = self.table.alive
         feasible = np.zeros_like(alive) if self.refusal else alive.copy()
         for column in self.filters:
-            feasible &= column.codes == 0
+            if column.codes.flags.writeable or column.codes[:1].any():
+                feasible &= column.codes == 0
+        count = self.feasible_count
         self.feasible = feasible
-        self.feasible_count = int(np.count_nonzero(feasible))
-        return True
+        return self._suspects(count)
 
-    def _take_feasible(self, rows: Rows, feasible: Bools) -> bool:
-        """Take over which of the rows are feasible; returns whether that may move the bounds of a score."""
+    def _take_feasible(self, rows: Rows, feasible: Bools) -> Sequence[int]:
+        """Take over which of the rows are feasible; returns the scores whose bounds that may have moved."""
         before = self.feasible[rows]
         if not (feasible != before).any():
-            return False
+            return ()
         count = self.feasible_count
         self.feasible[rows] = feasible
+        return self._suspects(count)
+
+    def _suspects(self, count: int) -> Sequence[int]:
+        """Count the feasible rows, of which there were `count`; returns the scores whose bounds may have moved."""
         self.feasible_count = int(np.count_nonzero(self.feasible))
         crossed = (count == 0) != (self.feasible_count == 0)
-        return any(scored.bounds is not None and (crossed or not scored.uniform) for scored in self.scores)
+        return [
+            index
+            for index, scored in enumerate(self.scores)
+            if scored.bounds is not None and (crossed or not scored.uniform)
+        ]
 
     # -- reading
 

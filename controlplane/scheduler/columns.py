@@ -128,7 +128,9 @@ class ScoreColumn:
             if not len(differ) and uniform == self.uniform:
                 self.raw, self.scaled = before, scaled
                 return False
-            if len(differ):
+            if len(differ) and self.uniform:
+                delta.whole.append((index, slice(None), kept(self.raw[:1])))
+            elif len(differ):
                 delta.whole.append((index, differ, self.raw[differ]))
             return True
         if not stale:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,10 @@ class Placement:
     """How many nodes shared the highest total; one of them was drawn."""
     position: int
     """Where the node table's journal stood."""
-    state: weakref.ref[ClassState]
+    state: Callable[[], ClassState | None]
+    """A weak reference."""
+    pinned: bool = False
+    """Whether the pod names its node, and only that was looked at."""
 
 
 class RefusedRows(Mapping[int, Refusal]):

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from controlplane.scheduler import pinned
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.framework import Aspect, Bools
@@ -46,7 +47,11 @@ class Engine:
         listed = list(profiles) if profiles is not None else [Profile()]
         self.profiles = {profile.scheduler_name: profile for profile in listed}
         self.table = NodeTable()
-        self.pods = PodTable([plugin for profile in listed for plugin in profile.plugins])
+        self.pods = PodTable(
+            [plugin for profile in listed for plugin in profile.plugins],
+            with_gangs=[profile.scheduler_name for profile in listed if profile.knows_gangs],
+        )
+        self.gangs = self.pods.gangs
         self.nominations = Nominations()
         self.budgets: dict[str, Budget] = {}
         """PodDisruptionBudgets by key."""
@@ -79,6 +84,10 @@ class Engine:
 
     def decide(self, pod: PodInfo) -> Placement | Diagnosis:
         """Find a node and count the pod there, or say why there is none."""
+        if pod.cls.pinned and pod.cls not in self._states:
+            placement = self._place_pinned(pod)
+            if placement is not None:
+                return placement
         state = self.state(pod)
         total, feasible = state.total, state.feasible_count
         if self.nominations:
@@ -109,6 +118,22 @@ class Engine:
         self.nominations.remove(pod.key)
         return placement
 
+    def _place_pinned(self, pod: PodInfo) -> Placement | None:
+        """Place a pod on the node that it names; None when that needs a closer look."""
+        node = pod.cls.pinned
+        if self.nominations.on(node):
+            return None
+        row = pinned.feasible_row(pod.cls, self.profile(pod), self.table)
+        if row is None:
+            return None
+        placement = Placement(
+            node=node, row=row, total=0, scores=(), feasible=1, evaluated=len(self.table), ties=1,
+            position=self.table.position, state=lambda: None, pinned=True,
+        )  # fmt: skip
+        self.table.place(pod.key, node, pod.cls.usage, pod.cls.peer, priority=pod.priority)
+        self.nominations.remove(pod.key)
+        return placement
+
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Keep a node for a pod until it is placed; the empty name takes that back."""
         pod.nominated = node
@@ -119,12 +144,12 @@ class Engine:
 
     def narrowed_by_nominations(self, state: ClassState, pod: PodInfo) -> Bools | Diagnosis | None:
         """Return which nodes are feasible when nominated pods count, None when that changes nothing."""
-        refused = refused_by_nomination(pod, state, self.nominations)
-        row = self.table.rows.get(pod.nominated) if pod.nominated else None
-        if row is not None and state.feasible[row] and row not in refused:
+        row = self._own_row(state, pod)
+        if row is not None:
             only = np.zeros_like(state.feasible)
             only[row] = True
             return only
+        refused = refused_by_nomination(pod, state, self.nominations)
         if not len(refused) and state.feasible_count:
             return None
         feasible = state.feasible.copy()
@@ -132,6 +157,15 @@ class Engine:
         if feasible.any():
             return feasible
         return Diagnosis(state, refusals_by_nomination(pod, state, self.nominations))
+
+    def _own_row(self, state: ClassState, pod: PodInfo) -> int | None:
+        """Return the row of the node that is kept for a pod, if it would take the pod now."""
+        row = self.table.rows.get(pod.nominated) if pod.nominated else None
+        if row is None or not state.feasible[row]:
+            return None
+        if self.nominations.against(pod.nominated, key=pod.key, priority=pod.priority):
+            return None if row in refused_by_nomination(pod, state, self.nominations) else row
+        return row
 
     def preempt(self, pod: PodInfo, diagnosis: Diagnosis) -> Preemption | None:
         """Look for pods that could make room for one that fits nowhere; None when the profile has no such plugin."""
@@ -167,7 +201,9 @@ class Engine:
         """
         state = self.state(pod)
         if state.feasible_count > 0:
-            refused = refused_by_nomination(pod, state, self.nominations) if self.nominations else ()
+            if not self.nominations or self._own_row(state, pod) is not None:
+                return None
+            refused = refused_by_nomination(pod, state, self.nominations)
             if len(refused) < state.feasible_count:
                 return None
             return Aspect.EXISTENCE | Aspect.USAGE | Aspect.PEERS

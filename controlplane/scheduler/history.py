@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.scheduler.columns import T, writable
+from controlplane.scheduler.columns import T, repeated, writable
 from controlplane.scheduler.framework import Bools, Ints, Rows
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ class Delta:
         """Index of a score, its raw scores for the rows."""
         self.spread: list[tuple[int, NDArray[np.intp], NDArray[np.int32]]] = []
         """Index of a filter, rows anywhere, their codes."""
-        self.whole: list[tuple[int, NDArray[np.intp], Ints]] = []
-        """Index of a score, rows anywhere, their raw scores."""
+        self.whole: list[tuple[int, Rows, Ints]] = []
+        """Index of a score, rows anywhere, their raw scores (one for all rows of a slice)."""
 
     @property
     def cells(self) -> int:
         """About how many numbers are kept beyond the usual few."""
-        return sum(len(rows) for _, rows, _ in self.spread) + sum(len(rows) for _, rows, _ in self.whole)
+        return sum(len(rows) for _, rows, _ in self.spread) + sum(len(raw) for _, _, raw in self.whole)
 
 
 class Picture:
@@ -79,9 +79,12 @@ class Picture:
         for index, rows, codes in delta.spread:
             self.codes[index] = writable(self.codes[index])
             self.codes[index][rows] = codes
-        for index, rows, raw in delta.whole:
+        for index, anywhere, raw in delta.whole:
+            if isinstance(anywhere, slice):
+                self.raw[index] = repeated(raw[0], len(self.raw[index]))
+                continue
             self.raw[index] = writable(self.raw[index])
-            self.raw[index][rows] = raw
+            self.raw[index][anywhere] = raw
         for index, raw in delta.raw:
             if self.raw[index].flags.writeable or (raw != self.raw[index][:1]).any():
                 self.raw[index] = writable(self.raw[index])

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,10 @@ from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.evictor import Evictor, Victim
 from controlplane.scheduler.framework import Aspect
+from controlplane.scheduler.gangwork import GangWork
 from controlplane.scheduler.observed import ObservedNode, ObservedPod, observe_pod
 from controlplane.scheduler.podinfo import PodClass, PodInfo
+from controlplane.scheduler.preemption import Candidate
 from controlplane.scheduler.profile import Profile
 from controlplane.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF, QueuedPod, SchedulingQueue
 from controlplane.scheduler.reporter import Reporter
@@ -83,6 +85,10 @@ class Leadership:
         )
         self._reporter = Reporter(client, busy=self._is_busy)
         self._evictor = Evictor(client, self._reporter, failed=self._on_eviction_failed)
+        self._gangs = GangWork(
+            client, self.engine, self.queue, self._reporter, submit=self._submit, refuse=self._refuse,
+            make_room=self._make_room, nominate=self._nominate,
+        )  # fmt: skip
         self._selecting_at_first = frozenset(selecting)
         self._work = asyncio.Event()
         self._changed = 0
@@ -108,6 +114,7 @@ class Leadership:
             on_delete=lambda pod: self.drop_pod(object_key(pod)),
         )
         self._reporter.start()
+        self._gangs.start()
         try:
             await self._surroundings.start()
             await self.nodes.start()
@@ -124,6 +131,7 @@ class Leadership:
             await self.pods.stop()
             await self.nodes.stop()
             await self._surroundings.stop()
+            await self._gangs.close()
             await self._reporter.close()
 
     async def read_pod(self, namespace: str, name: str) -> core.Pod:
@@ -138,6 +146,8 @@ class Leadership:
             if now - flushed >= FLUSH_SECONDS:
                 flushed = now
                 self.queue.flush(now)
+            if self._gangs.busy(now):
+                self._gangs.settle(now)
             self._wake(now)
             self._decide_slice()
             self._binder.flush()
@@ -154,6 +164,7 @@ class Leadership:
         ready = self.queue.next_ready()
         if ready is not None:
             until = min(until, ready)
+        until = min(until, self._gangs.next_release)
         self._work.clear()
         delay = until - time.monotonic()
         if delay <= 0:
@@ -175,7 +186,7 @@ class Leadership:
             return
         changed, self._changed = self._changed, 0
         vacated, self._vacated = self._vacated, set()
-        moved = self.queue.wake(changed, self.engine.waits_for, now, most=KINDS_AT_ONCE, nodes=vacated)
+        moved = self.queue.wake(changed, self._gangs.waits_for, now, most=KINDS_AT_ONCE, nodes=vacated)
         if moved:
             metrics.WOKEN.inc(moved)
         self._woken_at = time.monotonic()
@@ -187,13 +198,20 @@ class Leadership:
         now = time.monotonic()
         while (pod := self.queue.pop(now)) is not None:
             begun = time.perf_counter()
-            self._attempt(pod)
-            ended = time.perf_counter()
-            if pod.last is None:
-                result = "error"
+            gang = pod.info.gang
+            if gang is None or not gang.needed:
+                pods: tuple[QueuedPod, ...] = (pod,)
+                self._attempt(pod)
             else:
-                result = "scheduled" if isinstance(pod.last, Placement) else "unschedulable"
-            self._count(pod, result, ended - begun)
+                pods = (pod, *self._gangs.take_others(pod))
+                self._attempt_gang(pods)
+            ended = time.perf_counter()
+            for one in pods:
+                if one.last is None:
+                    result = "error"
+                else:
+                    result = "scheduled" if isinstance(one.last, Placement) else "unschedulable"
+                self._count(one, result, (ended - begun) / len(pods))
             if ended >= end:
                 return
 
@@ -204,17 +222,38 @@ class Leadership:
         try:
             decision = self.engine.decide(pod.info)
         except Exception as error:
-            # One pod that a plugin chokes on must not keep all others waiting.
             log.exception("attempt failed", extra={"pod": pod.info.key})
+            self._choke((pod,), error)
+            return
+        if isinstance(decision, Placement):
+            self._submit(pod, decision)
+        else:
+            self._refuse(pod, decision)
+
+    def _attempt_gang(self, pods: Sequence[QueuedPod]) -> None:
+        try:
+            self._gangs.attempt(pods, time.monotonic())
+        except Exception as error:
+            log.exception("attempt of a gang failed", extra={"pod": pods[0].info.key, "members": len(pods)})
+            left = [pod for pod in pods if pod.state == "in flight" and not isinstance(pod.last, Placement)]
+            self._choke(left, error)
+
+    def _choke(self, pods: Iterable[QueuedPod], error: Exception) -> None:
+        """Put pods aside for a while: one that a plugin chokes on must not keep all others waiting."""
+        for pod in pods:
             pod.last = None
             self.queue.retry(pod, time.monotonic())
             self._reporter.failed(pod.info, f"attempt failed: {error!r}", reason="SchedulerError")
-            return
+
+    def _submit(self, pod: QueuedPod, placement: Placement) -> None:
+        pod.last = placement
+        if pod.info.gang is not None:
+            self.engine.gangs.begin_binding(pod.info)
+        self._binder.submit(pod, placement)
+        self._changed |= Aspect.PEERS
+
+    def _refuse(self, pod: QueuedPod, decision: Diagnosis) -> None:
         pod.last = decision
-        if isinstance(decision, Placement):
-            self._binder.submit(pod, decision)
-            self._changed |= Aspect.PEERS
-            return
         message = self._preempt(pod, decision)
         self.queue.park(pod, decision, time.monotonic(), reads=self.engine.waits_for(pod.info) or 0)
         self._reporter.failed(pod.info, message)
@@ -232,6 +271,11 @@ class Leadership:
             if info.nominated and not result.ineligible:
                 self._nominate(info, "")
             return f"{diagnosis.message} {result.message}"
+        self._make_room(info, chosen)
+        return diagnosis.message
+
+    def _make_room(self, info: PodInfo, chosen: Candidate) -> None:
+        """Nominate a pod to a node and have the victims there deleted."""
         victims = []
         for key, resident in chosen.victims:
             resident.leaving = True
@@ -246,7 +290,6 @@ class Leadership:
         log.info("preempting", extra={"pod": info.key, "node": chosen.node, "victims": len(victims)})
         self._nominate(info, chosen.node)
         self._evictor.evict(info, chosen.node, victims)
-        return diagnosis.message
 
     def _nominate(self, info: PodInfo, node: str) -> None:
         self.engine.nominate(info, node)
@@ -268,6 +311,8 @@ class Leadership:
         now = time.monotonic()
         if self.queue.get(info.key) is pod:
             self.queue.remove(info.key)
+        if info.gang is not None:
+            self.engine.gangs.bound(info.key)
         self.bound[info.key] = Remembered(info.uid, info.cls, pod.attempts, placement, now)
         self.bound.move_to_end(info.key)
         if len(self.bound) > REMEMBERED:
@@ -282,6 +327,8 @@ class Leadership:
             return  # deleted, or bound by somebody else, and the watch was faster than the answer
         self.engine.forget(info)
         self.engine.nominate(pod.info, pod.info.nominated)
+        if info.gang is not None:
+            self.engine.gangs.binding_failed(info)
         self._note(Aspect.USAGE | Aspect.PEERS)
         if isinstance(error, errors.NotFoundError):
             self.queue.remove(info.key)
@@ -344,6 +391,8 @@ class Leadership:
         elif (waiting := self.queue.get(pod.key)) is not None and waiting.state != "in flight":
             self.queue.remove(pod.key)
             self.engine.nominations.remove(pod.key)
+        if pod.group or self.engine.gangs:
+            self._gangs.follow(pod)
 
     def _set_pending(self, info: PodInfo) -> None:
         before = self.queue.get(info.key)
@@ -381,6 +430,8 @@ class Leadership:
             self.engine.nominations.remove(key)
             self._note(Aspect.USAGE)  # a node may no longer be kept
         self.bound.pop(key, None)
+        if self.engine.gangs:
+            self.engine.gangs.drop(key)
         node = self.engine.table.remove(key)
         if node is not None:
             self._vacated.add(node)

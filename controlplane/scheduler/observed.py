@@ -93,6 +93,9 @@ class ObservedPod:
     """Whether it makes room for a more important pod."""
     info: PodInfo | None = None
     """Of pending pods."""
+    group: str = ""
+    """``namespace/name`` of the PodGroup; empty for pods that failed or are being deleted."""
+    succeeded: bool = False
 
     @property
     def metadata(self) -> ObservedPod:
@@ -130,10 +133,13 @@ def observe_pod(pod: core.Pod, table: PodTable, *, schedulers: frozenset[str]) -
     )
     if pod.status.phase in TERMINAL:
         observed.state = "over"
+        observed.succeeded = pod.status.phase == "Succeeded"
     elif spec.nodeName:
         observed.state, observed.node, observed.usage = "placed", intern(spec.nodeName), table.usage(pod)
         observed.peer, observed.priority, observed.leaving = table.peer(pod), spec.priority, is_leaving(pod)
         observed.started = started(pod)
     elif spec.schedulerName in schedulers and not metadata.HasField("deletionTimestamp"):
         observed.state, observed.info = "pending", table.info(pod)
+    if spec.HasField("schedulingGroup") and not metadata.HasField("deletionTimestamp") and pod.status.phase != "Failed":
+        observed.group = intern(f"{metadata.namespace}/{spec.schedulingGroup.podGroupName}")
     return observed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from controlplane.scheduler import why
 from controlplane.scheduler.decisions import Diagnosis
 from controlplane.scheduler.engine import Engine
+from controlplane.scheduler.gangplacing import GangRefusal
 from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
 from wharfinger.proto.native import scheduling_v1_pb2 as native
 
@@ -30,8 +31,13 @@ def pending(engine: Engine, queue: SchedulingQueue, now: float, *, namespace: st
             pods=[pod.info.key for pod in pods[:EXAMPLES]],
             oldest_seconds=max(0.0, now - min(pod.added for pod in pods)),
         )
-        if number < _WITH_SUGGESTIONS and isinstance(pods[0].last, Diagnosis):
-            group.suggestions.extend(why.suggestions(why.view_now(engine.state(pods[0].info))))
+        first = pods[0]
+        if number >= _WITH_SUGGESTIONS:
+            continue
+        if isinstance(first.last, Diagnosis):
+            group.suggestions.extend(why.suggestions(why.view_now(engine.state(first.info))))
+        elif isinstance(first.last, GangRefusal):
+            group.suggestions.extend(why.gang_suggestions(first.last))
     return reply
 
 
@@ -41,6 +47,8 @@ def cause(pod: QueuedPod) -> str:
         return f"{pod.gate.plugin}: {', '.join(pod.gate.reasons)}"
     if pod.state == "in flight":
         return "its binding is under way"
+    if isinstance(pod.last, GangRefusal):
+        return pod.last.message
     if pod.info.nominated:
         return f"room is being made on {pod.info.nominated}"
     if isinstance(pod.last, Diagnosis):

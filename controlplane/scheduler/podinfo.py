@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Iterable
 from sys import intern
 from typing import Generic, NamedTuple, TypeVar
 
-from controlplane.scheduler import requests
+from controlplane.scheduler import pinned, requests
 from controlplane.scheduler.framework import Plugin
 from controlplane.scheduler.gangs import Gang, Gangs
 from controlplane.scheduler.peers import INSTANCE_LABELS, Peer, terms_of
@@ -65,12 +65,14 @@ class Usage:
 class PodClass:
     """All pending pods that are alike for scheduling."""
 
-    __slots__ = ("__weakref__", "exemplar", "images", "key", "peer", "scheduler", "scored", "usage")
+    __slots__ = ("__weakref__", "exemplar", "images", "key", "peer", "pinned", "scheduler", "scored", "usage")
 
     def __init__(self, key: Hashable, pod: core.Pod, usage: Usage, peer: Peer) -> None:
         self.key = key
         self.peer = peer
         """What the pods will be to others."""
+        self.pinned = pinned.node_of(pod)
+        """The only node that they may go to, or empty."""
         self.scheduler: str = intern(pod.spec.schedulerName)
         self.exemplar = pod
         """One of them; plugins read from it only what is part of the key."""
@@ -100,8 +102,8 @@ class PodInfo:
     """A pending pod."""
 
     __slots__ = (
-        "cls", "condition", "created", "gang", "gates", "key", "may_preempt", "name", "namespace", "nominated", "priority",
-        "stored_nomination", "uid",
+        "cls", "condition", "created", "gang", "gates", "key", "may_preempt", "name", "namespace", "nominated",
+        "priority", "stored_nomination", "uid",
     )  # fmt: skip
 
     def __init__(self, pod: core.Pod, cls: PodClass, gang: Gang | None = None) -> None:

@@ -19,6 +19,7 @@ from controlplane.scheduler.framework import (
     ScorePlugin,
 )
 from controlplane.scheduler.plugins import find
+from controlplane.scheduler.plugins.gang_scheduling import GangScheduling
 from controlplane.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from controlplane.scheduler.podinfo import PodClass, PodInfo
 
@@ -35,6 +36,7 @@ class Enabled:
 
 DEFAULT_PLUGINS = (
     Enabled("SchedulingGates"),
+    Enabled("GangScheduling"),
     Enabled("PrioritySort"),
     Enabled("NodeUnschedulable"),
     Enabled("NodeName"),
@@ -88,6 +90,8 @@ class Profile:
             raise ValueError(f"{self.scheduler_name} needs exactly one plugin that orders the queue, has {len(sorts)}")
         self.sort = sorts[0]
         self.post_filter = later[0] if later else None
+        self.knows_gangs = any(isinstance(plugin, GangScheduling) for plugin in self.gates)
+        """Whether members of a PodGroup are placed together."""
         self.plugins = list(self._made.values())
         self.grounded = [plugin for plugin in self.plugins if type(plugin).basis is not Plugin.basis]
         """Plugins whose preparation rests on more than nodes."""

@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeVar
 
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.framework import Refusal
+from controlplane.scheduler.gangplacing import GangRefusal
 from controlplane.scheduler.podinfo import PodInfo
 from controlplane.scheduler.profile import Profile
 
@@ -58,7 +59,7 @@ class QueuedPod:
     """When the last attempt ended."""
     ready: float = 0.0
     """When its pause is over."""
-    last: Placement | Diagnosis | None = None
+    last: Placement | Diagnosis | GangRefusal | None = None
     gate: Refusal | None = None
     kind: Hashable = None
     """What it was parked as."""
@@ -135,7 +136,7 @@ class SchedulingQueue:
             pod = QueuedPod(info, self._order(info, next(self._numbers)), now)
             self._pods[info.key] = pod
             self._counts[pod.state] += 1
-            self._enter(pod)
+            self._enter(pod, now)
             return pod
         before, pod.info = pod.info, info
         if pod.state == "in flight":
@@ -147,18 +148,41 @@ class SchedulingQueue:
         if before.cls is not info.cls or pod.state == "gated":
             if pod.state == "unschedulable":
                 self._unpark(pod)
-            self._enter(pod)
+            self._enter(pod, now)
         return pod
 
     def _order(self, info: PodInfo, number: int) -> tuple[Any, ...]:
-        return (*self._profile_of(info).sort.sort_key(info), info.created, number)
+        # Of equal pods those go first whose gang has begun: what has been bound of it waits for them.
+        later = info.gang is None or not info.gang.begun
+        return (*self._profile_of(info).sort.sort_key(info), later, info.created, number)
 
-    def _enter(self, pod: QueuedPod) -> None:
+    def _enter(self, pod: QueuedPod, now: float) -> None:
         pod.gate = self._profile_of(pod.info).gate(pod.info)
         if pod.gate is not None:
             self._move(pod, "gated")
         elif pod.state != "backoff":
-            self._activate(pod)
+            gang = pod.info.gang
+            if gang is not None and gang.needed and gang.ready > now:
+                pod.ready = gang.ready  # the others of its gang have a pause
+                self._pause(pod)
+            else:
+                self._activate(pod)
+
+    def update(self, pod: QueuedPod, now: float) -> None:
+        """Ask anew whether a member of a gang may be looked at, and when: something has happened to its gang."""
+        if pod.state == "in flight":
+            return
+        gate = self._profile_of(pod.info).gate(pod.info)
+        if (gate is None) == (pod.state == "gated"):
+            if pod.state == "unschedulable":
+                self._unpark(pod)
+            self._enter(pod, now)
+        pod.gate = gate
+        order = self._order(pod.info, pod.order[-1])
+        if order != pod.order:
+            pod.order = order
+            if pod.state == "active":
+                self._activate(pod)
 
     def remove(self, key: str) -> QueuedPod | None:
         """Forget a pod: bound, deleted or finished."""
@@ -184,7 +208,14 @@ class SchedulingQueue:
                 return pod
         return None
 
-    def park(self, pod: QueuedPod, diagnosis: Diagnosis, now: float, *, reads: int) -> None:
+    def take(self, pod: QueuedPod) -> None:
+        """Put a pod in flight out of turn, with the first of its gang."""
+        if pod.state == "unschedulable":
+            self._unpark(pod)
+        pod.attempts += 1
+        self._move(pod, "in flight")
+
+    def park(self, pod: QueuedPod, diagnosis: Diagnosis | GangRefusal, now: float, *, reads: int) -> None:
         """Put away a pod that fits nowhere until something in `reads` changes."""
         if self._pods.get(pod.info.key) is not pod:
             return

@@ -16,6 +16,7 @@ from google.rpc import code_pb2, status_pb2
 
 from controlplane.scheduler import why
 from controlplane.scheduler.decisions import Diagnosis, Placement
+from controlplane.scheduler.gangplacing import GangRefusal
 from controlplane.scheduler.leadership import Leadership
 from controlplane.scheduler.pending import STATES, pending
 from controlplane.scheduler.queue import QueuedPod
@@ -86,7 +87,11 @@ async def explain(term: Leadership, namespace: str, name: str) -> native.Explana
     engine = term.engine
     answer = native.Explanation(namespace=namespace, pod=name, state="unknown")
     waiting = term.queue.get(key)
+    gang = engine.gangs.of(key)
     if waiting is not None:
+        if gang is not None:
+            last = waiting.last if isinstance(waiting.last, GangRefusal) else None
+            why.explain_gang(gang, last, time.monotonic(), answer.gang)
         _explain_waiting(term, waiting, answer)
         return answer
     pod = term.pods.get(key)
@@ -94,6 +99,8 @@ async def explain(term: Leadership, namespace: str, name: str) -> native.Explana
         raise errors.not_found("pods", name)
     answer.uid = pod.uid
     answer.scheduler = pod.scheduler
+    if gang is not None:
+        why.explain_gang(gang, None, time.monotonic(), answer.gang)
     remembered = term.bound.get(key)
     if remembered is not None and remembered.uid == pod.uid:
         answer.state = "bound"
@@ -126,6 +133,8 @@ def _explain_waiting(term: Leadership, waiting: QueuedPod, answer: native.Explan
         answer.age_seconds = time.monotonic() - waiting.attempted
     if waiting.gate is not None:
         answer.message = f"{waiting.gate.plugin}: {', '.join(waiting.gate.reasons)}"
+    elif isinstance(waiting.last, GangRefusal):
+        why.explain_gang_refusal(waiting.last, answer)
     elif isinstance(waiting.last, Diagnosis):
         why.explain_failure(term.engine, info, waiting.last, answer)
         if info.nominated:

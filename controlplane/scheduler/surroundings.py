@@ -15,9 +15,10 @@ from typing import Any
 
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.framework import Aspect
+from controlplane.scheduler.gangs import Group
 from controlplane.scheduler.preemption import Budget
-from wharfinger.api import labels
-from wharfinger.api.types import apps, core, policy
+from wharfinger.api import errors, labels
+from wharfinger.api.types import apps, core, gangs, policy
 from wharfinger.client import Client, Informer
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class Surroundings:
     """Keeps an engine's namespaces, workloads and budgets as the API has them."""
 
     def __init__(self, client: Client, engine: Engine, note: Callable[[int], None]) -> None:
+        self._client = client
+        self._gangs = engine.gangs
         self._table = engine.table
         self._budgets = engine.budgets
         self._pods = engine.pods
@@ -108,6 +111,8 @@ class Surroundings:
 
     async def start(self) -> None:
         """Take in what there is, and follow it."""
+        if await self._knows_gangs():
+            self._follow(self._client, gangs.PodGroup, Group.of, self._set_group)
         await asyncio.gather(*(informer.start() for informer in self._informers))
         await asyncio.gather(*(informer.wait_synced() for informer in self._informers))
 
@@ -115,6 +120,24 @@ class Surroundings:
         """Stop following."""
         for informer in self._informers:
             await informer.stop()
+
+    async def _knows_gangs(self) -> bool:
+        """Whether the API serves PodGroups: a Kubernetes cluster does not."""
+        try:
+            await self._client.resource(gangs.PodGroup).list(namespace="", limit=1)
+        except errors.NotFoundError:
+            log.info("this cluster has no PodGroups: members of one wait for it in vain")
+            return False
+        except errors.ForbiddenError as error:
+            log.warning("PodGroups may not be read: members of one wait for it in vain", extra={"error": str(error)})
+            return False
+        except errors.ServiceUnavailableError:
+            return True  # the informer waits for it
+        return True
+
+    def _set_group(self, namespace: str, name: str, value: Group | None) -> None:
+        self._gangs.set_group(f"{namespace}/{name}", value)
+        self._note(0)
 
     def _set_namespace(self, _: str, name: str, value: dict[str, str] | None) -> None:
         before = self._table.namespaces.get(name)

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.framework import Change, Ints, Refusal
+from controlplane.scheduler.gangplacing import GangRefusal
 from wharfinger.proto.native import scheduling_v1_pb2 as native
 
 if TYPE_CHECKING:
     from controlplane.scheduler.classstate import ClassState
     from controlplane.scheduler.engine import Engine
+    from controlplane.scheduler.gangs import Gang
     from controlplane.scheduler.podinfo import PodInfo
 
 SUGGESTIONS = 5
@@ -197,9 +199,39 @@ def explain_failure(engine: Engine, pod: PodInfo, diagnosis: Diagnosis, into: na
     into.suggestions.extend(suggestions(view))
 
 
+def gang_suggestions(refusal: GangRefusal) -> list[str]:
+    """Return what would let the first member fit that did not, as far as the details of the attempt are kept."""
+    view = view_of_diagnosis(refusal.diagnosis) if refusal.diagnosis is not None and not refusal.held else None
+    return suggestions(view) if view is not None else []
+
+
+def explain_gang_refusal(refusal: GangRefusal, into: native.Explanation) -> None:
+    """Fill in why a gang waits: the nodes as the first member saw them that fitted nowhere, the others placed."""
+    into.message = refusal.message
+    view = view_of_diagnosis(refusal.diagnosis) if refusal.diagnosis is not None else None
+    if view is not None:
+        into.nodes.extend(verdicts(view))
+    into.suggestions.extend(gang_suggestions(refusal))
+
+
+def explain_gang(gang: Gang, refusal: GangRefusal | None, now: float, into: native.GangState) -> None:
+    """Fill in how a gang fares; `now` is monotonic seconds."""
+    into.name = gang.name
+    into.min_member = gang.group.min_member if gang.group is not None else 0
+    into.members, into.placed, into.succeeded = gang.members, len(gang.placed), len(gang.succeeded)
+    if refusal is not None:
+        into.fitting, into.refused = refusal.fitting, refusal.refused
+    if gang.held_until is not None:
+        into.room_kept_seconds = max(0.0, gang.held_until - now)
+
+
 def explain_placement(engine: Engine, placement: Placement, into: native.Explanation) -> None:
     """Fill in what a successful attempt found."""
     into.chosen_node = placement.node
+    if placement.pinned:
+        into.message = f"the pod names {placement.node}, which could take it; no other node was looked at"
+        into.nodes.add(node=placement.node, feasible=True)
+        return
     drawn = f", drawn among {placement.ties} equals" if placement.ties > 1 else ""
     into.message = (
         f"{placement.feasible} of {placement.evaluated} nodes could take the pod; "
@@ -208,6 +240,10 @@ def explain_placement(engine: Engine, placement: Placement, into: native.Explana
     view = view_of_placement(placement)
     if view is not None:
         into.nodes.extend(verdicts(view))
+        others = [verdict for verdict in into.nodes if verdict.feasible and verdict.node != placement.node]
+        if others and placement.ties == 1:
+            second = max(others, key=lambda verdict: verdict.total)
+            into.message += f", {placement.total - second.total} more than {second.node}, the next"
         return
     into.message += " (the other nodes of that moment are no longer kept)"
     verdict = into.nodes.add(node=placement.node, feasible=True, total=placement.total)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wharfinger.proto.native import scheduling_v1_pb2 as scheduling
 
 _WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
+_OWN_GROUP = "scheduling.wharfinger.dev/"
 _DEFAULT_ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 
@@ -70,7 +71,9 @@ async def simulate(session: Session, **given: Any) -> int:
     )
     for node in (*_nodes_of(given["nodes"]), *(node for text in given["added"] for node in added_nodes(text))):
         request.nodes.append(node.SerializeToString())
-    wanted = list(_wanted(read_all(given["files"], recursive=given["recursive"], verb="simulate")))
+    manifests = list(read_all(given["files"], recursive=given["recursive"], verb="simulate"))
+    request.pod_groups.extend(_groups_of(manifests, session.namespace))
+    wanted = list(_wanted(manifests))
     if not wanted:
         raise CommandError("there are no pods in these files, and nothing that makes pods")
     async with session.client() as client:
@@ -150,8 +153,29 @@ def _wanted(manifests: Iterable[Manifest | Broken]) -> Iterator[Wanted]:
         found = pods_of(manifest.document)
         if found is not None:
             yield found
-        else:
+        elif not _is_group(manifest):
             click.echo(f"{manifest.source}: {manifest.kind_name} {manifest.name} has no pods to be placed", err=True)
+
+
+def _is_group(manifest: Manifest) -> bool:
+    return manifest.kind_name == "PodGroup" and manifest.document.get("apiVersion", "").startswith(_OWN_GROUP)
+
+
+def _groups_of(manifests: Iterable[Manifest | Broken], namespace: str) -> Iterator[bytes]:
+    """Return the PodGroups among some manifests, as they would be stored."""
+    from wharfinger.api import codec, defaults, validation
+    from wharfinger.api.types import gangs
+
+    for manifest in manifests:
+        if isinstance(manifest, Broken) or not _is_group(manifest):
+            continue
+        group = codec.from_json(manifest.document, gangs.PodGroup, validation="Strict").message
+        group.metadata.namespace = group.metadata.namespace or namespace
+        defaults.apply(group)
+        wrong = validation.validate_create(group)
+        if wrong:
+            raise CommandError(f"{manifest.source}: {wrong[0].field}: {wrong[0].message}")
+        yield group.SerializeToString()
 
 
 def pods_of(document: dict[str, Any]) -> Wanted | None:

@@ -27,7 +27,7 @@ _STATES = {
     "queued": "waits for its turn",
     "backoff": "waits before the next attempt",
     "unschedulable": "fits nowhere at present",
-    "gated": "is held back by scheduling gates",
+    "gated": "is held back",
     "binding": "is being bound",
     "bound": "is bound",
     "unknown": "is not known to the scheduler",
@@ -137,6 +137,8 @@ def show(console: Console, explanation: scheduling.Explanation, *, wide: bool, l
         )
     if explanation.message:
         console.print(escape(explanation.message))
+    if explanation.HasField("gang"):
+        console.print(escape(_gang(explanation.gang)))
     passed = sorted((one for one in explanation.nodes if one.feasible), key=lambda one: -one.total)
     refused = [one for one in explanation.nodes if not one.feasible]
     if passed:
@@ -151,6 +153,20 @@ def show(console: Console, explanation: scheduling.Explanation, *, wide: bool, l
         console.print("\nThe smallest changes that would let it fit:")
         for suggestion in explanation.suggestions:
             console.print(f"  - {escape(suggestion)}")
+
+
+def _gang(gang: scheduling.GangState) -> str:
+    """Say in a line how the group of a pod fares."""
+    parts = [f"{gang.members} {'member' if gang.members == 1 else 'members'}", f"{gang.placed} placed"]
+    if gang.succeeded:
+        parts.append(f"{gang.succeeded} done")
+    needs = f"needs {gang.min_member}" if gang.min_member else "does not exist"
+    text = f"PodGroup {gang.name} {needs}: {', '.join(parts)}."
+    if gang.room_kept_seconds:
+        text += f" Room is kept for {duration(gang.room_kept_seconds)} more."
+    if gang.refused:
+        text += f" What follows is what {gang.refused} found."
+    return text
 
 
 def _print_more(console: Console, more: int) -> None:
@@ -174,7 +190,9 @@ def _print_passed(
     from rich.markup import escape
 
     plugins = list(dict.fromkeys(score.plugin for node in nodes for score in node.scores))
-    table = grid("FITS ON", "SCORE", *(plugins if wide else ["BY PLUGIN"]))
+    won = next((node.total for node in nodes if node.node == chosen), None)
+    behind = ["BEHIND"] if won is not None else []
+    table = grid("FITS ON", "SCORE", *behind, *(plugins if wide else ["BY PLUGIN"]))
     for node in nodes:
         scores = {score.plugin: score for score in node.scores}
         if wide:
@@ -185,7 +203,8 @@ def _print_passed(
         else:
             cells = [" ".join(f"{p}={scores[p].normalised}x{scores[p].weight}" for p in plugins if p in scores)]
         mark = " *" if node.node == chosen else ""
-        table.add_row(f"[green]{escape(node.node)}[/green]{mark}", str(node.total), *cells)
+        gap = [] if won is None else ["" if node.node == chosen else str(won - node.total)]
+        table.add_row(f"[green]{escape(node.node)}[/green]{mark}", str(node.total), *gap, *cells)
     console.print(table)
 
 

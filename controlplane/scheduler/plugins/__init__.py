@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 
 from controlplane.scheduler.framework import Plugin
 from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
+from controlplane.scheduler.plugins.gang_scheduling import GangScheduling
 from controlplane.scheduler.plugins.image_locality import ImageLocality
 from controlplane.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from controlplane.scheduler.plugins.node_affinity import NodeAffinity
@@ -27,6 +28,7 @@ REGISTRY: dict[str, type[Plugin]] = {
     plugin.name: plugin
     for plugin in (
         SchedulingGates,
+        GangScheduling,
         PrioritySort,
         NodeUnschedulable,
         NodeName,
@@ -50,7 +52,6 @@ WITHOUT_EFFECT = frozenset(
     {
         "DefaultBinder",
         "DynamicResources",
-        "GangScheduling",
         "NodeDeclaredFeatures",
         "NodeVolumeLimits",
         "PodGroupPodsCount",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from controlplane.scheduler.gangs import Group
 from controlplane.scheduler.simulate import simulate, snapshot
 from tests.unit.scheduler.builders import Bench, affinity, node, pod
 from wharfinger.api import errors
-from wharfinger.api.types import core
+from wharfinger.api.types import core, gangs
 from wharfinger.proto.native import scheduling_v1_pb2 as native
 
 ONE = {"cpu": "1", "memory": "8Gi", "pods": "110"}
@@ -63,6 +64,29 @@ def test_a_snapshot_knows_of_affinity_and_shares_no_counts() -> None:
     copy.table.remove("default/shy")
     assert bench.feasible(pod("y", labels={"app": "x"})) == {"b"}
     assert np.count_nonzero(copy.table.alive) == 2
+
+
+def test_gangs_go_together_and_members_that_are_there_count() -> None:
+    bench = Bench(node("a", allocatable=ONE))
+    bench.engine.gangs.set_group("default/train", Group(uid="g", generation=1, min_member=3, timeout=60))
+    member = pod("m", {"cpu": "400m"})
+    member.spec.schedulingGroup.podGroupName = "train"
+    reply = simulate(bench.engine, request(member, count=2))
+    assert [p.message for p in reply.placements] == ["GangScheduling: 2 of 3 members of PodGroup train are there"] * 2
+    reply = simulate(bench.engine, request(member, count=3))
+    assert [p.node for p in reply.placements] == ["", "", ""]
+    assert reply.placements[0].message.startswith("2 of 3 members of PodGroup train fit at the same time; m-2: 0/1")
+    other = pod("there", {"cpu": "200m"}, node_name="a")
+    bench.place(other)
+    bench.engine.gangs.set_placed("default/there", "default/train")
+    reply = simulate(bench.engine, request(member, count=2))
+    assert [p.node for p in reply.placements] == ["a", "a"]
+    small = gangs.PodGroup()
+    small.metadata.name, small.metadata.namespace, small.spec.minMember = "train", "default", 2
+    fresh = Bench(node("a", allocatable=ONE))
+    reply = simulate(fresh.engine, request(member, count=3, pod_groups=[small.SerializeToString()]))
+    assert [p.node for p in reply.placements] == ["a", "a", ""]
+    assert not fresh.engine.gangs
 
 
 def test_what_cannot_be_read_is_refused() -> None:
