@@ -102,6 +102,7 @@ class Stage:
         """Make a namespace of a new name."""
         name = f"{prefix}{next(_numbers)}"
         self.wharf("create", "namespace", name)
+        self.wharf("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         return name
 
     def pod(self, namespace: str, name: str, *command: str, **spec: Any) -> str:
@@ -114,7 +115,9 @@ class Stage:
             "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
         }
         self.wharf("create", "-f", "-", text=json.dumps(document))
-        self.wharf("-n", namespace, "wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+        waiting = ("-n", namespace, "wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+        if self.cluster.wharf(*waiting, check=False).returncode:
+            pytest.fail(self.wharf("-n", namespace, "describe", "pod", name), pytrace=False)
         return name
 
 

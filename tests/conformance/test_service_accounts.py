@@ -81,7 +81,7 @@ def test_the_keys_can_be_found_and_the_files_not_be_read(stage: Stage) -> None:
     name = stage.pod(namespace, "p", "sh", "-c", f"cat {MOUNT}/token && echo && sleep 3600")
     (token,) = said(stage, namespace, name, 1)
     code, found = ask(stage, "/.well-known/openid-configuration", token)
-    assert (code, found.get("issuer")) == (200, "https://kubernetes.default.svc")
+    assert (code, found.get("issuer")) == (200, "https://kubernetes.default.svc"), found
     keys = ask(stage, "/openid/v1/jwks", token)[1]["keys"]
     header = json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "=="))
     assert header["kid"] in [key["kid"] for key in keys]  # type: ignore[attr-defined]

@@ -155,6 +155,8 @@ def set_flags(cluster: Cluster, *, short_timers: bool | None, flags: tuple[str, 
 
 def show_example(cluster: Cluster) -> None:
     """Submit the example pod, wait until it runs, and print it."""
+    # Pods run as their namespace's default account, which the controller-manager makes a moment after the namespace.
+    wharf(cluster, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
     say(f"wharf apply -f {EXAMPLE}")
     wharf(cluster, "apply", "-f", EXAMPLE)
     wharf(cluster, "wait", "--for=condition=Ready", "-f", EXAMPLE, "--timeout=120s")
