@@ -229,10 +229,9 @@ def test_the_disk_of_a_member_of_etcd_is_full(site: Site) -> None:
     data = "/var/lib/wharfinger/etcd"
     site.bed.ssh(
         name,
-        f"systemctl stop wharf-etcd && mkdir -p {data}.small && "
-        f"mount -t tmpfs -o size=400m,mode=700 small {data}.small && "
-        f"cp -a {data}/. {data}.small/ && chown etcd:etcd {data}.small && mount --move {data}.small {data} && "
-        "systemctl start wharf-etcd",
+        f"systemctl stop wharf-etcd && cp -a {data} {data}.copy && "
+        f"mount -t tmpfs -o size=400m,mode=700 small {data} && cp -a {data}.copy/. {data}/ && "
+        f"chown etcd:etcd {data} && systemctl start wharf-etcd",
     )
     _wait_well(site)
     with under_load(site, f"disk full on {name}"):
@@ -246,8 +245,8 @@ def test_the_disk_of_a_member_of_etcd_is_full(site: Site) -> None:
         _wait_well(site)
     site.bed.ssh(
         name,
-        f"systemctl stop wharf-etcd && cp -a {data} {data}.copy && umount {data} && rm -rf {data} && "
-        f"mv {data}.copy {data} && rm -rf {data}.small && systemctl start wharf-etcd",
+        f"systemctl stop wharf-etcd && rm -rf {data}.copy && cp -a {data} {data}.copy && umount {data} && "
+        f"rm -rf {data} && mv {data}.copy {data} && systemctl start wharf-etcd",
     )
 
 
