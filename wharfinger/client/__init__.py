@@ -2,7 +2,6 @@
 
 from wharfinger.client.client import Client, Fence
 from wharfinger.client.config import ClientConfig, ConfigError
-from wharfinger.client.http.client import HttpClient
 from wharfinger.client.informer import Informer, object_key
 from wharfinger.client.leaderelection import LeaderElector
 from wharfinger.client.recorder import EventRecorder, NamedRecorder
@@ -20,7 +19,6 @@ __all__ = [
     "Event",
     "EventRecorder",
     "Fence",
-    "HttpClient",
     "Informer",
     "LeaderElector",
     "NamedRecorder",
@@ -37,4 +35,8 @@ __all__ = [
 
 def connect(config: ClientConfig) -> Client:
     """Return the client that a configuration calls for."""
-    return HttpClient(config) if config.http is not None else Client(config)
+    if config.http is not None:
+        from wharfinger.client.http.client import HttpClient  # late: its HTTP library costs every daemon 10 MiB
+
+        return HttpClient(config)
+    return Client(config)
