@@ -99,3 +99,52 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("- a\n- b\n")
     with pytest.raises(ConfigError, match="must hold a mapping"):
         ClientConfig.load(tmp_path / "config")
+
+
+def without_grpc(**cluster: Any) -> dict[str, Any]:
+    made = document()
+    del made["clusters"][0]["cluster"]["extensions"]
+    made["clusters"][0]["cluster"] |= cluster
+    return made
+
+
+def test_a_cluster_without_our_extension_is_spoken_to_over_http(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_bytes(b"KEY")
+    path = write(tmp_path / "config", without_grpc(**{"tls-server-name": "api"}))
+    config = ClientConfig.load(path, api="auto")
+    assert config.http is not None
+    assert (config.http.server, config.http.ca, config.http.cert) == ("https://10.0.0.1:6443", b"CA", b"CERT")
+    assert (config.http.key, config.http.server_name, config.namespace) == (b"KEY", "api", "shop")
+    with pytest.raises(ConfigError, match="has no extension"):
+        ClientConfig.load(path)
+
+
+def test_with_the_extension_it_is_a_choice(tmp_path: Path) -> None:
+    path = write(tmp_path / "config", document())
+    assert ClientConfig.load(path, "robots", api="auto").http is None
+    forced = ClientConfig.load(path, "robots", api="http")
+    assert forced.http is not None
+    assert forced.http.token == "t0ken"
+
+
+def test_exec_credentials_and_what_is_not_supported(tmp_path: Path) -> None:
+    made = without_grpc()
+    run = {"apiVersion": "client.authentication.k8s.io/v1", "command": "get-token", "args": ["a"],
+           "env": [{"name": "A", "value": "b"}]}  # fmt: skip
+    made["users"][0]["user"] = {"exec": run}
+    config = ClientConfig.load(write(tmp_path / "config", made), api="auto")
+    assert config.http is not None
+    assert config.http.plugin is not None
+    assert (config.http.plugin.command, config.http.plugin.args, dict(config.http.plugin.env)) == (
+        "get-token", ("a",), {"A": "b"},
+    )  # fmt: skip
+    run["apiVersion"] = "client.authentication.k8s.io/v9"
+    with pytest.raises(ConfigError, match="v9"):
+        ClientConfig.load(write(tmp_path / "config", made), api="auto")
+    for cluster, message in (
+        ({"proxy-url": "http://p"}, "proxy-url"),
+        ({"server": "http://plain"}, "https://"),
+        ({"insecure-skip-tls-verify": True}, "exclude each other"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            ClientConfig.load(write(tmp_path / "config", without_grpc(**cluster)), api="auto")

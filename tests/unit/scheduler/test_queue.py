@@ -4,6 +4,7 @@ import pytest
 
 from controlplane.scheduler.decisions import Diagnosis
 from controlplane.scheduler.framework import Aspect
+from controlplane.scheduler.podinfo import PodInfo
 from controlplane.scheduler.queue import STRAGGLER_SECONDS, WAKE_AT_ONCE, QueuedPod, SchedulingQueue
 from tests.unit.scheduler.builders import Bench, node, pod
 from wharfinger.api.types import core
@@ -209,3 +210,42 @@ def test_a_pod_refused_by_another_filter_when_woken_waits_for_that_one() -> None
     assert setup.wake(Aspect.EXISTENCE) == 0, "the new node is tainted"
     setup.bench.set_node(node("b", allocatable=room))
     assert setup.wake(Aspect.TAINTS) == 1
+
+
+def test_a_nominated_pod_is_asked_when_pods_have_gone_on_its_node(setup: Setup) -> None:
+    bench = setup.bench
+    bench.place(pod("cheap", {"cpu": "1"}, node_name="a"))
+    for name in ("dear", "other"):
+        setup.add(pod(name, {"cpu": "1"}))
+        taken = setup.pop()
+        assert taken is not None
+        diagnosis = bench.engine.decide(taken.info)
+        assert isinstance(diagnosis, Diagnosis)
+        if name == "dear":
+            bench.engine.nominate(taken.info, "a")
+        setup.queue.park(taken, diagnosis, setup.now, reads=bench.engine.waits_for(taken.info) or 0)
+    bench.table.remove("default/cheap")
+    asked = []
+
+    def waits_for(info: PodInfo) -> int | None:
+        asked.append(info.name)
+        return bench.engine.waits_for(info)
+
+    assert setup.queue.wake(0, waits_for, setup.now, most=0, nodes=["b"]) == 0
+    assert setup.queue.wake(0, waits_for, setup.now, most=0, nodes=["a"]) == 1
+    assert asked == ["dear"]
+
+
+def test_with_more_kinds_than_are_asked_at_once_each_has_its_turn(setup: Setup) -> None:
+    for number in range(6):
+        setup.add(pod(f"p{number}", {"cpu": f"{number + 2}"}))
+        setup.attempt()
+    asked: list[str] = []
+
+    def waits_for(info: PodInfo) -> int | None:
+        asked.append(info.name)
+        return setup.bench.engine.waits_for(info)
+
+    for _ in range(3):  # changes come all the time
+        setup.queue.wake(Aspect.USAGE | Aspect.ALLOCATABLE, waits_for, setup.now, most=2)
+    assert asked == [f"p{number}" for number in range(6)]
