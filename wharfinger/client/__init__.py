@@ -1,5 +1,9 @@
 """Access to the API for daemons and commands: clients, informers, work queues, leader election, events."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from wharfinger.client.client import Client, Fence
 from wharfinger.client.config import ClientConfig, ConfigError
 from wharfinger.client.informer import Informer, object_key
@@ -10,6 +14,9 @@ from wharfinger.client.transport import CHANNEL_OPTIONS, SERVER_OPTIONS
 from wharfinger.client.workqueue import WorkQueue
 from wharfinger.client.writer import Writer
 
+if TYPE_CHECKING:
+    from wharfinger.client.http.client import HttpClient
+
 __all__ = [
     "CHANNEL_OPTIONS",
     "SERVER_OPTIONS",
@@ -19,6 +26,7 @@ __all__ = [
     "Event",
     "EventRecorder",
     "Fence",
+    "HttpClient",
     "Informer",
     "LeaderElector",
     "NamedRecorder",
@@ -33,10 +41,19 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    """Load what few need only when somebody does: the HTTP client's library costs every daemon 10 MiB."""
+    if name == "HttpClient":
+        from wharfinger.client.http.client import HttpClient
+
+        return HttpClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def connect(config: ClientConfig) -> Client:
     """Return the client that a configuration calls for."""
     if config.http is not None:
-        from wharfinger.client.http.client import HttpClient  # late: its HTTP library costs every daemon 10 MiB
+        from wharfinger.client.http.client import HttpClient
 
         return HttpClient(config)
     return Client(config)
