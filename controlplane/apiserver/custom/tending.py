@@ -31,6 +31,8 @@ _SERVER = User("system:apiserver", ("system:masters",))
 _AT_ONCE = 100
 """Objects of a definition that are deleted side by side, and so share transactions."""
 _RETRY_SECONDS = 1.0
+_PATIENCE_SECONDS = 0.1
+"""The server that stored a definition publishes its conditions by itself; the others only do it if it has not."""
 _LOOK_SECONDS = (0.2, 5.0)
 """How often to look whether objects with finalizers are gone: at first, and at most."""
 
@@ -49,6 +51,7 @@ class Tender:
         try:
             while True:
                 await self._catalogue.changed.wait()
+                await asyncio.sleep(_PATIENCE_SECONDS)
                 self._catalogue.changed.clear()
                 await self._look()
         finally:

@@ -22,7 +22,8 @@ _COMBINED = ("allOf", "anyOf", "oneOf")
 def validate(source: Json, errors: Errors, path: str) -> None:
     """Judge the whole schema of a version."""
     _root(source, errors, path)
-    _walk(source, errors, path)
+    if not _walk(source, errors, path):
+        return
     try:
         compiled = of_json(source)
     except ValueError:
@@ -47,7 +48,9 @@ def _root(source: Json, errors: Errors, path: str) -> None:
             )
 
 
-def _walk(source: Json, errors: Errors, path: str) -> None:
+def _walk(source: Json, errors: Errors, path: str) -> bool:
+    """Judge a place and what is below it; returns whether there are defaults or rules anywhere."""
+    further = "default" in source or "x-kubernetes-validations" in source
     if source.get("additionalProperties") is False:
         errors.forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
     if source.get("x-kubernetes-embedded-resource"):
@@ -66,11 +69,12 @@ def _walk(source: Json, errors: Errors, path: str) -> None:
     if isinstance(source.get("not"), dict):
         _skeleton(source["not"], source, errors, path, "not")
     for name, item in sorted((source.get("properties") or {}).items()):
-        _walk(item, errors, f"{path}.properties[{name}]")
+        further = _walk(item, errors, f"{path}.properties[{name}]") or further
     if isinstance(source.get("items"), dict):
-        _walk(source["items"], errors, f"{path}.items")
+        further = _walk(source["items"], errors, f"{path}.items") or further
     if isinstance(source.get("additionalProperties"), dict):
-        _walk(source["additionalProperties"], errors, f"{path}.additionalProperties")
+        further = _walk(source["additionalProperties"], errors, f"{path}.additionalProperties") or further
+    return further
 
 
 def _lists(source: Json, errors: Errors, path: str) -> None:
