@@ -35,6 +35,8 @@ class Config:
     """Longest life of a token; 0: as Kubernetes allows."""
     audiences: tuple[str, ...] = ()
     """This server's names in tokens; none: the issuer."""
+    bootstrap_tokens: bool = True
+    """Whether Secrets of type ``bootstrap.kubernetes.io/token`` authenticate."""
     authorization_modes: tuple[str, ...] = ("Node", "RBAC")
     """Who decides what is allowed, in this order; see :mod:`.auth.modes`."""
     kubelet_cert: Path | None = None

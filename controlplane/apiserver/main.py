@@ -77,6 +77,12 @@ def _disabled(text: str) -> frozenset[tuple[str, str]]:
 )
 @click.option("--api-audiences", default="", help="This server's names in tokens, with commas; default: the issuer.")
 @click.option(
+    "--enable-bootstrap-token-auth",
+    type=bool,
+    default=True,
+    help="Whether bootstrap tokens (wharf token) let hosts ask for a certificate.",
+)
+@click.option(
     "--authorization-mode", default="Node,RBAC", help="Who decides: Node, RBAC, AlwaysAllow, AlwaysDeny, with commas."
 )
 @click.option("--kubelet-client-certificate", type=_FILE, help="Our client certificate for node agents.")
@@ -159,6 +165,7 @@ def _config(flags: dict[str, Any]) -> Config:
         account_issuer=flags["service_account_issuer"],
         account_max_seconds=flags["service_account_max_token_expiration"],
         audiences=tuple(filter(None, (name.strip() for name in flags["api_audiences"].split(",")))),
+        bootstrap_tokens=flags["enable_bootstrap_token_auth"],
         authorization_modes=tuple(part.strip() for part in flags["authorization_mode"].split(",")),
         kubelet_cert=flags["kubelet_client_certificate"],
         kubelet_key=flags["kubelet_client_key"],

@@ -19,9 +19,10 @@ from controlplane.apiserver.admission import default_admission
 from controlplane.apiserver.auth import modes
 from controlplane.apiserver.auth.authorizer import MASTERS
 from controlplane.apiserver.auth.bearer import Bearer, Source
+from controlplane.apiserver.auth.bootstraptokens import BootstrapTokens
 from controlplane.apiserver.auth.escalation import Escalation
 from controlplane.apiserver.auth.rolebook import RoleBook
-from controlplane.apiserver.auth.serviceaccounts import ServiceAccountTokens, load_key
+from controlplane.apiserver.auth.serviceaccounts import ServiceAccountTokens
 from controlplane.apiserver.auth.tokens import TokenFile
 from controlplane.apiserver.chain import Api, Limits
 from controlplane.apiserver.etcd_service import EtcdService
@@ -36,6 +37,7 @@ from controlplane.apiserver.store.maintenance import Compactor
 from wharfinger.api import errors, kinds
 from wharfinger.daemon import Check, TLSFiles, settle, spawn
 from wharfinger.proto.native import etcd_v1_pb2_grpc
+from wharfinger.signingkeys import load_key
 
 if TYPE_CHECKING:
     from controlplane.apiserver.config import Config
@@ -126,6 +128,8 @@ class Server:
                 keys, issuer=config.account_issuer, audiences=audiences, cache=self.cache
             )  # fmt: skip
             sources.append(accounts)
+        if config.bootstrap_tokens:
+            sources.append(BootstrapTokens(self.cache))
         return Bearer(sources, audiences), accounts
 
     def _register(self) -> None:

@@ -8,8 +8,8 @@ deleting a pod ends its token within the cache's delay.
 
 from __future__ import annotations
 
-import base64
 import hashlib
+import hmac
 import time
 import uuid
 from collections import OrderedDict
@@ -20,12 +20,13 @@ from controlplane.apiserver.auth.bearer import Identified
 from controlplane.apiserver.auth.certificates import AUTHENTICATED
 from controlplane.apiserver.request import User
 from wharfinger.api.errors import UnauthorizedError
+from wharfinger.signingkeys import LEGACY_CLAIM, LEGACY_ISSUER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from controlplane.apiserver.store import Cache
+    from wharfinger.signingkeys import Key
 
 PREFIX = "system:serviceaccount:"
 ACCOUNTS = "system:serviceaccounts"
@@ -34,49 +35,8 @@ _EXTRA = "authentication.kubernetes.io/"
 _LEEWAY = 60
 """Seconds that clocks may differ."""
 _REMEMBERED = 8192
+_LEGACY = ("namespace", "service-account.name", "service-account.uid", "secret.name")
 _STORED = {"pod": "/registry/pods/", "secret": "/registry/secrets/", "node": "/registry/minions/"}
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key that tokens are or were signed with."""
-
-    id: str
-    algorithm: str
-    public: Any
-    private: Any = None
-    """None: tokens of it are accepted, and no more are made."""
-
-
-def load_key(path: Path, *, private: bool) -> Key:
-    """Read a key file (PEM): an elliptic curve's (P-256) or RSA, as kube-apiserver takes them.
-
-    Raises ValueError when it is none, or is public where a private one is needed.
-    """
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec, rsa
-
-    data = path.read_bytes()
-    try:
-        secret: Any = serialization.load_pem_private_key(data, password=None)
-        public: Any = secret.public_key()
-    except (ValueError, TypeError):
-        secret = None
-        try:
-            public = serialization.load_pem_public_key(data)
-        except ValueError as error:
-            raise ValueError(f"{path} holds neither a private nor a public key in PEM: {error}") from error
-    if private and secret is None:
-        raise ValueError(f"{path} holds a public key; signing needs the private one")
-    if isinstance(public, rsa.RSAPublicKey):
-        algorithm = "RS256"
-    elif isinstance(public, ec.EllipticCurvePublicKey) and public.curve.name == "secp256r1":
-        algorithm = "ES256"
-    else:
-        raise ValueError(f"{path}: keys must be RSA or of the curve P-256")
-    der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    name = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
-    return Key(name, algorithm, public, secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +94,8 @@ class ServiceAccountTokens:
         claims = self._claims(token)
         if claims is None:
             return None
+        if claims["iss"] == LEGACY_ISSUER:
+            return self._legacy(token, claims)
         about = claims[_CLAIMS]
         namespace, account = about["namespace"], about["serviceaccount"]
         self._exists(f"/registry/serviceaccounts/{namespace}/{account['name']}", account["uid"], "the account")
@@ -149,13 +111,21 @@ class ServiceAccountTokens:
             if kind != "secret":
                 extra[f"{_EXTRA}{kind}-name"] = (bound["name"],)
                 extra[f"{_EXTRA}{kind}-uid"] = (bound["uid"],)
-        user = User(
-            name=f"{PREFIX}{namespace}:{account['name']}",
-            uid=account["uid"],
-            groups=(ACCOUNTS, f"{ACCOUNTS}:{namespace}", AUTHENTICATED),
-            extra=tuple(sorted(extra.items())),
-        )
+        user = _user(namespace, account["name"], account["uid"], tuple(sorted(extra.items())))
         return Identified(user, tuple(claims["aud"]))
+
+    def _legacy(self, token: str, claims: Mapping[str, Any]) -> Identified:
+        """Accept a token that stands in a Secret, while it stands there."""
+        namespace, name, uid, secret = (claims[f"{LEGACY_CLAIM}{part}"] for part in _LEGACY)
+        self._exists(f"/registry/serviceaccounts/{namespace}/{name}", uid, "the account")
+        entry = self._cache.get(f"/registry/secrets/{namespace}/{secret}")
+        stored = entry.decoded.data.get("token", b"") if entry is not None else b""
+        if not stored or not hmac.compare_digest(stored, token.encode(errors="surrogateescape")):
+            raise UnauthorizedError("the secret of the token is gone")
+        assert entry is not None
+        if entry.decoded.metadata.HasField("deletionTimestamp"):
+            raise UnauthorizedError("the secret of the token is being deleted")
+        return Identified(_user(namespace, name, uid, ()))
 
     def _claims(self, token: str) -> Mapping[str, Any] | None:
         digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
@@ -167,7 +137,7 @@ class ServiceAccountTokens:
             self._known[digest] = claims
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        if time.time() > claims["exp"]:
+        if "exp" in claims and time.time() > claims["exp"]:
             self._known.pop(digest, None)
             raise UnauthorizedError("the token has expired")
         return claims
@@ -180,13 +150,20 @@ class ServiceAccountTokens:
             key = self._keys.get(header.get("kid", ""))
             if key is None:
                 return None
+            legacy = jwt.decode(token, options={"verify_signature": False}).get("iss") == LEGACY_ISSUER
             claims: dict[str, Any] = jwt.decode(
-                token, key.public, algorithms=[key.algorithm], issuer=self.issuer, leeway=_LEEWAY,
-                options={"verify_aud": False, "verify_exp": False, "require": ["exp", "iss", "sub", "aud", "jti"]},
+                token, key.public, algorithms=[key.algorithm], issuer=LEGACY_ISSUER if legacy else self.issuer,
+                leeway=_LEEWAY, options={
+                    "verify_aud": False, "verify_exp": False,
+                    "require": ["iss", "sub"] if legacy else ["exp", "iss", "sub", "aud", "jti"],
+                },
             )  # fmt: skip
-            about = claims[_CLAIMS]
-            expected = f"{PREFIX}{about['namespace']}:{about['serviceaccount']['name']}"
-            if claims["sub"] != expected or not isinstance(claims["aud"], list):
+            if legacy:
+                namespace, name, _, _ = (claims[f"{LEGACY_CLAIM}{part}"] for part in _LEGACY)
+            else:
+                about = claims[_CLAIMS]
+                namespace, name = about["namespace"], about["serviceaccount"]["name"]
+            if claims["sub"] != f"{PREFIX}{namespace}:{name}" or not isinstance(claims.get("aud", []), list):
                 raise UnauthorizedError("the token's claims contradict each other")
         except jwt.InvalidTokenError as error:
             raise UnauthorizedError(f"the token does not hold: {error}") from error
@@ -223,3 +200,8 @@ class ServiceAccountTokens:
             made.pop("key_ops", None)
             found.append({"use": "sig", "kid": key.id, "alg": key.algorithm, **made})
         return {"keys": found}
+
+
+def _user(namespace: str, name: str, uid: str, extra: tuple[tuple[str, tuple[str, ...]], ...]) -> User:
+    groups = (ACCOUNTS, f"{ACCOUNTS}:{namespace}", AUTHENTICATED)
+    return User(name=f"{PREFIX}{namespace}:{name}", uid=uid, groups=groups, extra=extra)
