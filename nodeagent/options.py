@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from wharfinger.api import quantity
-from wharfinger.api.durations import parse as parse_duration
 from wharfinger.api.types import core
+from wharfinger.daemon.flags import duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +89,26 @@ def parse(argv: Sequence[str] | None = None) -> Options:
         "--container-log-max-size", type=_bytes, default=10 << 20, help="size at which a log is rotated (default: 10Mi)"
     )
     add("--container-log-max-files", type=int, default=5, help="log files that are kept of a container, at least 2")
-    add("--heartbeat-interval", type=_duration, default=5.0, help="time between renewals of the node's Lease")
-    add("--heartbeat-stall-limit", type=_duration, default=20.0, help="no heartbeats when the agent stood still longer")
-    add("--node-status-update-frequency", type=_duration, default=10.0, help="how often the node's state is looked at")
-    add("--node-status-report-frequency", type=_duration, default=300.0, help="how often it is written all the same")
-    add("--relist-interval", type=_duration, default=5.0, help="how often the runtime is looked over at least")
+    add("--heartbeat-interval", type=duration, default=5.0, help="time between renewals of the node's Lease")
+    add(
+        "--heartbeat-stall-limit",
+        type=duration,
+        default=20.0,
+        help="no heartbeats when the agent stood still longer",
+    )
+    add(
+        "--node-status-update-frequency",
+        type=duration,
+        default=10.0,
+        help="how often the node's state is looked at",
+    )
+    add(
+        "--node-status-report-frequency",
+        type=duration,
+        default=300.0,
+        help="how often it is written all the same",
+    )
+    add("--relist-interval", type=duration, default=5.0, help="how often the runtime is looked over at least")
     add("--address", default="0.0.0.0", help="address to serve logs on")
     add("--port", type=int, default=10250, help="port to serve logs on (TLS, client certificates); 0 turns it off")
     add("--healthz-bind-address", dest="healthz_address", default="127.0.0.1", help="address for /healthz and /metrics")
@@ -131,7 +146,7 @@ class _HelpFormatter(argparse.HelpFormatter):
         text, default = action.help, action.default
         if not text or "(default" in text or default in (None, "", [], {}, argparse.SUPPRESS):
             return text
-        if action.type is _duration:
+        if action.type is duration:
             return f"{text} (default: {default:g}s)"
         return f"{text} (default: %(default)s)"
 
@@ -165,13 +180,6 @@ def _bytes(text: str) -> int:
         return quantity.parse(text).value()
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _duration(text: str) -> float:
-    try:
-        return parse_duration(text) / 1e9
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 5s or 1m30s: {error}") from error
 
 
 def _taints(text: str) -> list[core.Taint]:

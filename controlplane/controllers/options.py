@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from wharfinger.api.durations import parse as parse_duration
+from wharfinger.daemon import flags
 
 CONTROLLERS = (
     "node-lifecycle",
@@ -19,7 +19,12 @@ CONTROLLERS = (
     "namespace",
     "pod-garbage-collector",
     "serviceaccount",
+    "serviceaccount-token-controller",
     "root-ca-certificate-publisher",
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-signing-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "token-cleaner-controller",
 )
 """Names as ``--controllers`` takes them."""
 
@@ -37,6 +42,10 @@ class Options:
     tls_private_key_file: str | None = None
     client_ca_file: str | None = None
     root_ca_file: str | None = None
+    service_account_private_key_file: str | None = None
+    cluster_signing_cert_file: str | None = None
+    cluster_signing_key_file: str | None = None
+    cluster_signing_duration: float = 365 * 86_400.0
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"
 
@@ -81,6 +90,10 @@ _HELP: dict[str, tuple[str, str]] = {
     "tls_private_key_file": ("text", "its key"),
     "client_ca_file": ("text", "ask clients for a certificate of this authority"),
     "root_ca_file": ("text", "publish this authority in every namespace, as kube-root-ca.crt"),
+    "service_account_private_key_file": ("text", "sign tokens in Secrets with this key; without one there are none"),
+    "cluster_signing_cert_file": ("text", "sign approved requests for certificates with this authority"),
+    "cluster_signing_key_file": ("text", "its key"),
+    "cluster_signing_duration": ("duration", "longest life of such certificates"),
     "log_level": ("level", "debug, info, warning or error"),
     "log_format": ("format", "text or json"),
     "leader_elect": ("bool", "stand for election before doing anything"),
@@ -106,21 +119,6 @@ _HELP: dict[str, tuple[str, str]] = {
 }
 
 
-def _bool(text: str) -> bool:
-    if text.lower() in ("true", "t", "1"):
-        return True
-    if text.lower() in ("false", "f", "0"):
-        return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-
-
-def _duration(text: str) -> float:
-    try:
-        return parse_duration(text) / 1e9
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 40s or 1m30s: {error}") from error
-
-
 def _controllers(text: str) -> tuple[str, ...]:
     names = tuple(item.strip() for item in text.split(",") if item.strip())
     for name in names:
@@ -139,8 +137,8 @@ def parse(argv: Sequence[str] | None = None) -> Options:
         "text": str,
         "int": int,
         "float": float,
-        "duration": _duration,
-        "bool": _bool,
+        "duration": flags.duration,
+        "bool": flags.boolean,
     }
     for name, (kind, text) in _HELP.items():
         flag = f"--{name.replace('_', '-')}"
@@ -149,7 +147,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
         if kind in _CHOICES:
             parser.add_argument(flag, choices=_CHOICES[kind], type=str.lower, default=default, help=text + shown)
         elif kind == "bool":
-            parser.add_argument(flag, type=_bool, nargs="?", const=True, default=default, help=text + shown)
+            parser.add_argument(flag, type=flags.boolean, nargs="?", const=True, default=default, help=text + shown)
         else:
             parser.add_argument(flag, type=types[kind], default=default, help=text + shown)
     parser.add_argument(

@@ -142,7 +142,7 @@ class GangWork:
                 self._nominate(info, "")
 
     def waits_for(self, pod: PodInfo) -> int | None:
-        """Return None when the pod, with its gang, would be placed now, else what aspects it waits for."""
+        """Return None when it is worth while to try a pod, with its gang, now, else what aspects it waits for."""
         gang = pod.gang
         if gang is None or not gang.needed:
             return self._engine.waits_for(pod)
@@ -152,9 +152,9 @@ class GangWork:
             if queued is not None and queued.state not in ("gated", "in flight"):
                 infos.append(queued)
         infos.sort(key=lambda one: one.order)
-        outcome = place_gang(self._engine, [one.info for one in infos], gang.needed, preempting=False)
+        outcome = place_gang(self._engine, [one.info for one in infos], gang.needed, preempting=gang.held_until is None)
         if not outcome.complete:
-            return outcome.reads
+            return None if outcome.possible and gang.held_until is None else outcome.reads
         for info, _ in outcome.placements:
             self._engine.forget(info)
             self._engine.nominate(info, info.nominated)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import socket
 import sys
+import uuid
 from collections.abc import Sequence
 
 from controlplane.scheduler import metrics, service
@@ -63,22 +63,11 @@ class Daemon:
         server, port = await service.serve(lambda: self._term, address=address, tls=options.tls)
         log.info("serving", extra={"health": f"{options.bind_address}:{health.port}", "grpc": port})
         async with connect(self._config) as client:
-            work = daemon.spawn(self._work(client, port), name="scheduler")
-            beat = daemon.spawn(daemon.watchdog(lambda: not work.done()), name="watchdog")
-            stopping = asyncio.ensure_future(stop.wait())
-            daemon.settle()
-            daemon.notify("READY=1")
             try:
-                await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
+                await daemon.attend(self._work(client, port), stop, name="scheduler")
             finally:
-                daemon.notify("STOPPING=1")
-                for task in (stopping, beat, work):
-                    task.cancel()
-                await asyncio.gather(stopping, beat, work, return_exceptions=True)
                 await server.stop(grace=1)
                 await health.close()
-            if not work.cancelled() and (error := work.exception()) is not None:
-                raise error
 
     def _informers_synced(self) -> str | None:
         if self._term is not None and not self._term.ready:
@@ -95,7 +84,7 @@ class Daemon:
             client,
             namespace=options.lease_namespace,
             name=self._lease_name,
-            identity=f"{socket.gethostname()}_{os.getpid()}",
+            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
             lease_duration=options.lease_duration,
             renew_deadline=options.renew_deadline,
             retry_period=options.retry_period,

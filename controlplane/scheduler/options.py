@@ -11,9 +11,9 @@ from typing import Literal
 from controlplane.scheduler.config import Configuration, ConfigurationError, load
 from controlplane.scheduler.profile import DEFAULT_SCHEDULER_NAME, Profile
 from controlplane.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF
-from wharfinger.api.durations import parse as parse_duration
 from wharfinger.client.config import Api
 from wharfinger.daemon import TLSFiles
+from wharfinger.daemon.flags import boolean, duration, tls_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,21 +41,6 @@ class Options:
     """Empty: kube-scheduler, or wharf-scheduler in a foreign cluster, where the former is taken."""
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"
-
-
-def _bool(text: str) -> bool:
-    if text.lower() in ("true", "t", "1"):
-        return True
-    if text.lower() in ("false", "f", "0"):
-        return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-
-
-def _duration(text: str) -> float:
-    try:
-        return parse_duration(text) / 1e9
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 15s or 1m30s: {error}") from error
 
 
 def parse(argv: Sequence[str] | None = None) -> Options:
@@ -87,10 +72,10 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     add("--client-ca-file", type=Path, help="authority of the certificates that gRPC clients must show")
     add("--scheduler-name", default=DEFAULT_SCHEDULER_NAME, help="the spec.schedulerName of the pods to place")
     add("--seed", type=int, help="draw among equal nodes by this seed, so that runs can be repeated")
-    add("--leader-elect", type=_bool, nargs="?", const=True, default=True, help="stand for election first")
-    add("--leader-elect-lease-duration", type=_duration, default=15.0, help="others wait this long after a renewal")
-    add("--leader-elect-renew-deadline", type=_duration, default=10.0, help="a leader that cannot renew steps down")
-    add("--leader-elect-retry-period", type=_duration, default=2.0, help="time between tries")
+    add("--leader-elect", type=boolean, nargs="?", const=True, default=True, help="stand for election first")
+    add("--leader-elect-lease-duration", type=duration, default=15.0, help="others wait this long after a renewal")
+    add("--leader-elect-renew-deadline", type=duration, default=10.0, help="a leader that cannot renew steps down")
+    add("--leader-elect-retry-period", type=duration, default=2.0, help="time between tries")
     add("--leader-elect-resource-namespace", default="kube-system", help="namespace of the Lease")
     add(
         "--leader-elect-resource-name", default="", help="name of the Lease (kube-scheduler; over HTTP wharf-scheduler)"
@@ -108,13 +93,12 @@ def parse(argv: Sequence[str] | None = None) -> Options:
             parser.error("--scheduler-name and --config do not go together: profiles name their schedulers")
         parser.set_defaults(**configuration.flags)
     options = parser.parse_args(argv)
-    if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
-        parser.error("--tls-cert-file and --tls-private-key-file go together")
-    if options.tls_cert_file and not options.client_ca_file:
+    try:
+        tls = tls_files(options.tls_cert_file, options.tls_private_key_file, options.client_ca_file)
+    except ValueError as error:
+        parser.error(str(error))
+    if tls is not None and tls.client_ca is None:
         parser.error("--client-ca-file is needed: the gRPC port demands client certificates")
-    tls = None
-    if options.tls_cert_file:
-        tls = TLSFiles(options.tls_cert_file, options.tls_private_key_file, options.client_ca_file)
     return Options(
         kubeconfig=options.kubeconfig,
         context=options.context,

@@ -1,5 +1,6 @@
 """What every daemon does alike: logs, signals, background tasks, health and metrics, systemd notification."""
 
+from wharfinger.daemon.attend import attend
 from wharfinger.daemon.health import Check, HealthServer
 from wharfinger.daemon.logs import setup_logging
 from wharfinger.daemon.notify import notify, watchdog
@@ -8,4 +9,6 @@ from wharfinger.daemon.settle import settle
 from wharfinger.daemon.tasks import spawn
 from wharfinger.daemon.tls import TLSFiles
 
-__all__ = ["Check", "HealthServer", "TLSFiles", "notify", "run", "settle", "setup_logging", "spawn", "watchdog"]
+__all__ = [
+    "Check", "HealthServer", "TLSFiles", "attend", "notify", "run", "settle", "setup_logging", "spawn", "watchdog",
+]  # fmt: skip
