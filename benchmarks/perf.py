@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from typing import Any, Literal
 import yaml
 from google.protobuf.message import Message
 
-from benchmarks.world import APISERVER, SCHEDULER, cpu_seconds, create_nodes, gather_limited, world
+from benchmarks.world import APISERVER, ETCD, SCHEDULER, cpu_seconds, create_nodes, gather_limited, world
 from wharfinger import daemon
 from wharfinger.api import codec, errors, kinds
 from wharfinger.api.types import core
@@ -58,8 +59,8 @@ class Figures:
 
     pods: int
     seconds: float
-    scheduler_cpu: float
-    """Seconds of CPU of the scheduler in that time."""
+    cpu: Mapping[str, float]
+    """Process -> seconds of CPU in that time; ``load`` is the benchmark itself."""
 
     @property
     def rate(self) -> float:
@@ -67,9 +68,9 @@ class Figures:
         return self.pods / max(self.seconds, 1e-9)
 
     @property
-    def cpu_us(self) -> float:
-        """Microseconds of the scheduler's CPU a pod."""
-        return self.scheduler_cpu / self.pods * 1e6
+    def cpu_us(self) -> dict[str, float]:
+        """Microseconds of CPU a pod, by process."""
+        return {name: seconds / self.pods * 1e6 for name, seconds in self.cpu.items()}
 
 
 def load(path: Path = WORKLOADS) -> tuple[dict[str, Workload], dict[str, Any]]:
@@ -94,7 +95,7 @@ async def run(
     for group in ([mode] for mode in wanted) if workload.fresh else [wanted]:
         async with world(start=[APISERVER, SCHEDULER]) as (cluster, client):
             parameters = {"nodes": nodes, **workload.sizes[nodes], **overrides}
-            figures |= await _Run(cluster, client, objects, parameters, group).all(workload.ops)  # type: ignore[arg-type]
+            figures |= await _Run(cluster, client, objects, parameters, group).all(workload.ops)
     return figures
 
 
@@ -177,7 +178,7 @@ class _Run:
         self._figures: dict[Mode, Figures] = {}
         self._number = 0
         self._churns: list[asyncio.Task[None]] = []
-        self._cpu_first = 0.0
+        self._cpu_first: dict[str, float] = {}
 
     async def all(self, ops: list[dict[str, Any]]) -> dict[Mode, Figures]:
         version = (await self._client.resource(core.Pod).list(limit=1)).resource_version
@@ -204,6 +205,8 @@ class _Run:
         """Yield so many objects of a template, each with a name of its own."""
         document = self._objects[template]
         kind = kinds.by_kind(document.get("apiVersion", "v1"), document.get("kind", "Pod"))
+        if kind is None:
+            raise ValueError(f"object {template!r} is of a kind that the schema does not know")
         text = json.dumps(document)
         differ = bool(_INDEX.search(text))
         self._number += 1
@@ -212,9 +215,9 @@ class _Run:
             if base is None or differ:
                 filled = _INDEX.sub(lambda found: str(index % int(found[1] or count)), text) if differ else text  # noqa: B023
                 base = codec.from_json(filled.encode(), kind.message).message
-            made = kind.message()
+            made: Any = kind.message()
             made.CopyFrom(base)
-            metadata = made.metadata  # type: ignore[attr-defined]
+            metadata = made.metadata
             if metadata.generateName:
                 metadata.name, metadata.generateName = f"{metadata.generateName}{self._number}-{index}", ""
             if kind.namespaced:
@@ -304,12 +307,12 @@ class _Run:
 
     # -- measuring
 
-    def _scheduler_cpu(self) -> float:
-        pid = self._cluster.pid(SCHEDULER)
-        return cpu_seconds(pid) if pid is not None else 0.0
+    def _cpu(self) -> dict[str, float]:
+        pids = {name: self._cluster.pid(name) for name in (SCHEDULER, APISERVER, ETCD)}
+        return {name: cpu_seconds(pid) for name, pid in (pids | {"load": os.getpid()}).items() if pid is not None}
 
     def _note_first(self) -> None:
-        self._cpu_first = self._scheduler_cpu()
+        self._cpu_first = self._cpu()
 
     async def _measure(self, mode: Mode, pods: list[Any]) -> None:
         tracker = self._tracker
@@ -327,7 +330,7 @@ class _Run:
             started = time.perf_counter()
             await self._create(pods)
             await tracker.bound()
-        used = self._scheduler_cpu() - self._cpu_first
+        used = {name: seconds - self._cpu_first.get(name, 0.0) for name, seconds in self._cpu().items()}
         self._figures[mode] = Figures(len(pods), tracker.last - started, used)
 
     async def _create(self, pods: list[Any]) -> None:
