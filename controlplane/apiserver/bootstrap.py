@@ -80,7 +80,8 @@ async def _create(api: Api, obj: Any) -> None:
         await api.registry(kind).writer.create(_request(obj, "create"), obj)
     except errors.AlreadyExistsError:
         return
-    log.info("created", extra={"kind": kind.kind, "object": metadata.name})
+    level = logging.DEBUG if kind.group == bootstrap_roles.GROUP else logging.INFO  # those are many
+    log.log(level, "created", extra={"kind": kind.kind, "object": metadata.name})
 
 
 def _request(obj: Any, verb: Any) -> Request:

@@ -88,7 +88,23 @@ class Calls:
         self, user: User, verb: Verb, reference: native.Reference, options: WriteOptions | None = None
     ) -> Request:
         """Build the request that a reference stands for. Raises NotFoundError for an unknown resource."""
-        kind = self.api.kind(reference.group, reference.version, reference.resource)
+        try:
+            kind = self.api.kind(reference.group, reference.version, reference.resource)
+        except errors.NotFoundError:
+            # Who may not ask does not learn that there is no such thing.
+            self.api.authorizers.require(
+                Attributes(
+                    user,
+                    verb,
+                    reference.group,
+                    reference.resource,
+                    reference.subresource,
+                    reference.namespace,
+                    reference.name,
+                    version=reference.version,
+                )
+            )
+            raise
         namespace = reference.namespace
         if namespace and not kind.namespaced:
             raise errors.BadRequestError(f"{kind.group_resource} live in no namespace, but {namespace!r} was given")

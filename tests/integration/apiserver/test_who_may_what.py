@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +299,16 @@ async def test_paths(world: Apiserver, session: aiohttp.ClientSession, tmp_path:
         assert (code != 403) is (who in allowed), f"{path}: {code} {text[:300]}"
     code, _ = await http.ask(session, "GET", "/apis/no.such.group/v1/things")
     assert code == (404 if who in ("admin", "manager") else 403), "who may not ask does not learn what there is"
+
+
+async def test_no_such_kind_is_forbidden_to_who_may_not_ask(world: Apiserver) -> None:
+    unknown = replace(kinds.of(core.ConfigMap), group="acme.io", resource="gadgets")
+    for user, error in (("plain", errors.ForbiddenError), ("admin", errors.NotFoundError)):
+        who = USERS[user]
+        assert who is not None
+        async with world.client(*who) as client:
+            with pytest.raises(error):
+                await client.raw(unknown).get("x", namespace=NAMESPACE)
 
 
 async def test_without_any_credential_grpc_knows_nobody(world: Apiserver) -> None:
