@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver import bootstrap, usage
@@ -35,7 +36,7 @@ from controlplane.apiserver.registry.resources import cache_resource
 from controlplane.apiserver.store import Cache, Store
 from controlplane.apiserver.store.maintenance import Compactor
 from wharfinger.api import errors, kinds
-from wharfinger.daemon import Check, TLSFiles, settle, spawn
+from wharfinger.daemon import CertificateWatch, Check, TLSFiles, settle, spawn
 from wharfinger.proto.native import etcd_v1_pb2_grpc
 from wharfinger.signingkeys import load_key
 
@@ -157,6 +158,13 @@ class Server:
         self._tasks.append(spawn(self.api.custom.run(), name="custom kinds"))
         self._tasks.append(spawn(self.api.tender.run(), name="tending definitions"))
         await self._bootstrap()
+        watch = CertificateWatch(
+            {
+                "server": self._tls.cert, "client-ca": self._tls.client_ca, "kubelet-client": config.kubelet_cert,
+                "etcd-client": Path(config.etcd.cert_file) if config.etcd.cert_file else None,
+            }
+        )  # fmt: skip
+        self._tasks.append(spawn(watch.run(), name="certificates"))
         compactor = Compactor(self.store, identity=f"{socket.gethostname()}-{os.getpid()}")
         self._tasks.append(spawn(compactor.run(), name="compactor"))
         address = f"[{config.bind_address}]" if ":" in config.bind_address else config.bind_address

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from controlplane.controllers.manager import Manager
 from controlplane.controllers.options import Options, parse
@@ -35,9 +36,18 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
         if health is not None:
             await health.start()
             log.info("serving health and metrics", extra={"address": f"{options.bind_address}:{health.port}"})
+        watch = daemon.CertificateWatch(
+            {
+                "server": Path(options.tls_cert_file) if options.tls_cert_file else None,
+                "client": lambda: config.cert,
+                "signer": Path(options.cluster_signing_cert_file) if options.cluster_signing_cert_file else None,
+            }
+        )
+        certificates = daemon.spawn(watch.run(), name="certificates")
         try:
             await daemon.attend(manager.run(), stop, name="controller manager")
         finally:
+            certificates.cancel()
             if health is not None:
                 await health.close()
 

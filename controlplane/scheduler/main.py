@@ -62,10 +62,15 @@ class Daemon:
         address = f"{options.bind_address}:{options.grpc_port}"
         server, port = await service.serve(lambda: self._term, address=address, tls=options.tls)
         log.info("serving", extra={"health": f"{options.bind_address}:{health.port}", "grpc": port})
+        watch = daemon.CertificateWatch(
+            {"server": options.tls.cert if options.tls else None, "client": lambda: self._config.cert}
+        )
+        certificates = daemon.spawn(watch.run(), name="certificates")
         async with connect(self._config) as client:
             try:
                 await daemon.attend(self._work(client, port), stop, name="scheduler")
             finally:
+                certificates.cancel()
                 await server.stop(grace=1)
                 await health.close()
 

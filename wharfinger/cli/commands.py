@@ -67,5 +67,6 @@ COMMANDS: dict[str, Entry] = {
     "config": _entry("config:config", SETUP, "Look at and change the kubeconfig"),
     "etcd": _entry("etcd:etcd", SETUP, "Look after the etcd behind the apiservers"),
     "pki": _entry("pki:pki", SETUP, "Make and look at the cluster's certificates"),
+    "token": _entry("token:token", SETUP, "Make, list and delete the tokens by which new nodes join"),
     "completion": _entry("completion:completion", OTHER, "Print the completion script of a shell"),
 }

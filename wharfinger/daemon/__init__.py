@@ -1,6 +1,7 @@
 """What every daemon does alike: logs, signals, background tasks, health and metrics, systemd notification."""
 
 from wharfinger.daemon.attend import attend
+from wharfinger.daemon.certificates import CertificateWatch
 from wharfinger.daemon.health import Check, HealthServer
 from wharfinger.daemon.logs import setup_logging
 from wharfinger.daemon.notify import notify, watchdog
@@ -10,5 +11,6 @@ from wharfinger.daemon.tasks import spawn
 from wharfinger.daemon.tls import TLSFiles
 
 __all__ = [
-    "Check", "HealthServer", "TLSFiles", "attend", "notify", "run", "settle", "setup_logging", "spawn", "watchdog",
+    "CertificateWatch", "Check", "HealthServer", "TLSFiles", "attend", "notify", "run", "settle", "setup_logging",
+    "spawn", "watchdog",
 ]  # fmt: skip

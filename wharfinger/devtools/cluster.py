@@ -201,6 +201,7 @@ class Cluster:
             path or self.kubeconfig_of(stem),
             server=f"https://{host}:{self.port('apiserver-https')}",
             grpc_endpoints=self.grpc_endpoints(host),
+            grpc_token_endpoints=self.grpc_endpoints(host, purpose="token"),
             ca=ca.cert,
             cert=pair.cert,
             key=pair.key,
@@ -287,6 +288,9 @@ class Cluster:
             "--kubeconfig", str(self.kubeconfig_of(CONTROLLER_MANAGER)), "--bind-address", "127.0.0.1",
             "--secure-port", str(self.port("controller-manager")), *self._tls(CONTROLLER_MANAGER),
             "--root-ca-file", str(self.pki / "ca.crt"),
+            "--service-account-private-key-file", str(self.pki / "sa.key"),
+            "--cluster-signing-cert-file", str(self.pki / "ca.crt"),
+            "--cluster-signing-key-file", str(self.pki / "ca.key"),
         ]  # fmt: skip
 
     def _node(self, node: str) -> list[str]:
