@@ -141,6 +141,7 @@ async def _create(
 async def _attached(client: Client, pod: core.Pod, options: dict[str, Any]) -> int:
     """Join the pod's container; returns its exit code, with ``--restart=Always`` that of the stream."""
     from wharfinger.api import kinds
+    from wharfinger.api.errors import StatusError
     from wharfinger.api.types import core
 
     kind = kinds.of(core.Pod)
@@ -162,9 +163,17 @@ async def _attached(client: Client, pod: core.Pod, options: dict[str, Any]) -> i
     if current is None:
         raise CommandError(f"pod/{name} was deleted before it ran")
     streams = Streams.of(stdin=options["stdin"], tty=options["tty"], quiet=options["quiet"])
-    if current.status.phase == "Running":
-        await join(client, current, container, streams)
-    else:  # it was faster than we: what it said is in its log
+    if not options["stdin"]:
+        # Only looking: the log has all of it, also what was said before we came.
+        await _print_log(client, current, container)
+    elif current.status.phase == "Running":
+        try:
+            await join(client, current, container, streams)
+        except (StatusError, CommandError) as error:
+            if not options["quiet"]:
+                complain(f"warning: couldn't attach to pod/{name}, falling back to streaming logs: {error}")
+            await _print_log(client, current, container)
+    else:  # it was faster than we
         await _print_log(client, current, container)
     if options["restart"] == "Always":
         return 0
@@ -180,7 +189,7 @@ async def _print_log(client: Client, pod: core.Pod, container: str) -> None:
 
     metadata = pod.metadata
     request = streams_v1_pb2.LogRequest(
-        namespace=metadata.namespace, pod=metadata.name, uid=metadata.uid, container=container
+        namespace=metadata.namespace, pod=metadata.name, uid=metadata.uid, container=container, follow=True
     )
     sys.stdout.flush()
     async for chunk in client.log(request):
