@@ -8,6 +8,7 @@ gone the other is ended, and what is slow holds up its own stream only, as nothi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable
 from typing import Any, TypeVar
@@ -47,6 +48,10 @@ async def open_process(
     agent: NodeAgent, worker: PodWorker, name: str, wanted: streams_v1_pb2.StreamOpen, *, attach: bool
 ) -> ProcessStreams:
     """Start a command in a container, or join its first process. Raises StatusError."""
+    if not attach and not wanted.command:
+        raise errors.BadRequestError("command: Required value: must be a program and its arguments")
+    if not (wanted.stdin or wanted.stdout or wanted.stderr):
+        raise errors.BadRequestError("at least one of stdin, stdout, stderr must be wanted")
     record = await running_container(agent, worker, name)
     tty = wanted.tty
     if attach:  # the process has a terminal or it has not, whatever is asked for
@@ -68,6 +73,8 @@ async def running_container(agent: NodeAgent, worker: PodWorker, name: str) -> C
 
 async def open_port(agent: NodeAgent, worker: PodWorker, port: int) -> PortStreams:
     """Connect to a port of a pod. Raises StatusError."""
+    if not 0 < port < 65_536:
+        raise errors.BadRequestError(f"port: Invalid value: {port}: must be between 1 and 65535")
     record = await of_runtime(agent.runtime.inspect(worker.uid))
     sandbox = next((sandbox for sandbox in record.sandboxes if sandbox.ready), None)
     if sandbox is None:
@@ -111,13 +118,14 @@ async def serve_process(context: Any, process: ProcessStreams, wanted: streams_v
     try:
         await context.write(streams_v1_pb2.StreamOutput(opened=True))
         try:
-            async for name, data in process.outputs():
-                await context.write(_output(name, data))
+            async with contextlib.aclosing(process.outputs()) as outputs:
+                async for name, data in outputs:
+                    await context.write(_output(name, data))
         except RuntimeFailure as error:
             failure = errors.InternalError(str(error)).to_status()
             await context.write(streams_v1_pb2.StreamOutput(status=codec.to_json_bytes(failure)))
     finally:
-        reading.cancel()
+        await _end(reading)
         await process.close()
 
 
@@ -150,8 +158,13 @@ async def serve_port(context: Any, port: PortStreams) -> None:
         else:
             await context.write(streams_v1_pb2.ForwardOutput(closed=True))
     finally:
-        reading.cancel()
+        await _end(reading)
         await port.close()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def _output(name: str, data: bytes) -> streams_v1_pb2.StreamOutput:

@@ -8,7 +8,7 @@ node's clock, as CRI gives them; 0 means "not yet".
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -305,7 +305,7 @@ class ProcessStreams(Protocol):
     async def resize(self, width: int, height: int) -> None:
         """Set the columns and lines of its terminal."""
 
-    def outputs(self) -> AsyncIterator[StreamOutput]:
+    def outputs(self) -> AsyncGenerator[StreamOutput, None]:
         """Yield what it writes, and at last its status. Raises RuntimeUnavailable when that breaks off."""
 
     async def close(self) -> None:

@@ -7,8 +7,11 @@ server listens on the node's loopback; the URL carries a token that is good for 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator
+import re
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -22,27 +25,41 @@ log = logging.getLogger(__name__)
 
 _OPENING_SECONDS = 30.0
 _PIECE = 64 << 10
+_MAX_HEAD = 16 << 10
 _MAX_TEXT = 4 << 10
+_MAX_STATUS = 1 << 20
 COMMAND = "v4.channel.k8s.io"
 FORWARD = "portforward.k8s.io"
 
 
 class _Wire:
-    """A TCP connection that has left HTTP."""
+    """A TCP connection that has left HTTP.
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    A bare socket, since a transport would throw away what it has not read yet when a write fails: a process that ends
+    without reading its stdin leaves its status behind.
+    """
+
+    def __init__(self, connected: socket.socket, early: bytes) -> None:
+        self._socket = connected
+        self._early = early
+        self._loop = asyncio.get_running_loop()
 
     async def read(self) -> bytes:
-        return await self._reader.read(_PIECE)
+        if self._early:
+            early, self._early = self._early, b""
+            return early
+        return await self._loop.sock_recv(self._socket, _PIECE)
 
     async def write(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
+        await self._loop.sock_sendall(self._socket, data)
 
-    def abort(self) -> None:
-        self._writer.transport.abort()
+    def hang_up(self) -> None:
+        """Let reads and writes under way end."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class Connection:
@@ -58,7 +75,7 @@ class Connection:
         try:
             async with asyncio.timeout(_OPENING_SECONDS):
                 made = cls(await _upgrade(url, protocol))
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        except (OSError, TimeoutError) as error:
             raise RuntimeUnavailable(f"the runtime's streaming server at {url} does not answer: {error!r}") from error
         await made.session.__aenter__()
         return made
@@ -75,29 +92,56 @@ class Connection:
 
     async def close(self) -> None:
         """End it at once."""
-        self._wire.abort()
+        self._wire.hang_up()
         await self.session.__aexit__(None, None, None)
+        self._wire.close()
 
 
 async def _upgrade(url: str, protocol: str) -> _Wire:
     parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    if parts.scheme != "http" or not parts.hostname or not parts.port:
+        raise RuntimeFailure(
+            f"the runtime's streaming server is at {parts.scheme}://{parts.netloc}: only plain HTTP with a port is "
+            "spoken here; containerd's enable_tls_streaming must be off"
+        )
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
+    family, kind, number, _, address = found[0]
+    connected = socket.socket(family, kind, number)
     try:
+        connected.setblocking(False)
+        await loop.sock_connect(connected, address)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         lines = (
             f"POST {path} HTTP/1.1", f"Host: {parts.netloc}", "Connection: Upgrade", "Upgrade: SPDY/3.1",
             f"X-Stream-Protocol-Version: {protocol}", "Content-Length: 0", "", "",
         )  # fmt: skip
-        writer.write("\r\n".join(lines).encode())
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        words = head.split(None, 2)
-        if len(words) < 2 or words[1] != "101":
-            text = (await reader.read(_MAX_TEXT)).decode("utf-8", "replace").strip()
-            raise RuntimeFailure(text or head.splitlines()[0])
+        await loop.sock_sendall(connected, "\r\n".join(lines).encode())
+        return _Wire(connected, await _upgraded(connected))
     except BaseException:
-        writer.transport.abort()
+        connected.close()
         raise
-    return _Wire(reader, writer)
+
+
+async def _upgraded(connected: socket.socket) -> bytes:
+    """Read the answer to an upgrade; return what has come after it. Raises RuntimeFailure when it is a refusal."""
+    loop = asyncio.get_running_loop()
+    got = b""
+    while b"\r\n\r\n" not in got:
+        piece = await loop.sock_recv(connected, _MAX_HEAD)
+        if not piece or len(got) > _MAX_HEAD:
+            raise ConnectionResetError("no answer in HTTP")
+        got += piece
+    head, _, rest = got.partition(b"\r\n\r\n")
+    status, *_ = head.decode("latin-1").splitlines()
+    if status.split(None, 2)[1:2] == ["101"]:
+        return rest
+    length = re.search(rb"(?im)^content-length: *(\d{1,9})", head)
+    wanted = min(int(length[1]), _MAX_TEXT) if length else 0
+    while len(rest) < wanted and (piece := await loop.sock_recv(connected, _MAX_TEXT)):
+        rest += piece
+    raise RuntimeFailure(rest.decode("utf-8", "replace").strip() or status)
 
 
 async def _until_reset(stream: Stream) -> AsyncIterator[bytes]:
@@ -147,7 +191,7 @@ class Process:
         """Set the terminal's size."""
         await self._streams["resize"].write(b'{"Width":%d,"Height":%d}\n' % (width, height))
 
-    async def outputs(self) -> AsyncIterator[StreamOutput]:
+    async def outputs(self) -> AsyncGenerator[StreamOutput, None]:
         """Yield what the process writes, then its Status."""
         ready: asyncio.Queue[StreamOutput | None] = asyncio.Queue(1)
 
@@ -171,9 +215,13 @@ class Process:
         yield "status", await self._status()
 
     async def _status(self) -> bytes:
-        status = b"".join([data async for data in _until_reset(self._streams["error"])])
+        status = b""
+        async for data in _until_reset(self._streams["error"]):
+            status += data
+            if len(status) > _MAX_STATUS:
+                raise RuntimeFailure(f"the container runtime says more than {_MAX_STATUS} bytes of a process's end")
         if not status:
-            raise RuntimeUnavailable("the runtime ended the stream without saying how the process did")
+            raise RuntimeUnavailable("the container runtime went away before it said how the process ended")
         return status
 
     async def close(self) -> None:
@@ -219,7 +267,9 @@ class Port:
 
     async def failure(self) -> str:
         """Return, after the end, what went wrong; empty when nothing did."""
-        text = b"".join([data async for data in _until_reset(self._error)])
+        text = b""
+        async for data in _until_reset(self._error):
+            text = (text + data)[:_MAX_TEXT]
         return text.decode("utf-8", "replace")
 
     async def close(self) -> None:
