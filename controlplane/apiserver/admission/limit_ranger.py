@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from controlplane.apiserver.admission.base import Operation, Step
+from controlplane.apiserver.admission.bounded import NamespacesWith
 from wharfinger.api import pods, quantity
 from wharfinger.api.errors import ForbiddenError
 from wharfinger.api.quantity import Quantity
@@ -32,8 +33,11 @@ Amounts = dict[str, Quantity]
 class _Limits(Step):
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self._bounded = NamespacesWith(cache, _PREFIX)
 
     def _ranges(self, namespace: str) -> list[core.LimitRange]:
+        if namespace not in self._bounded:
+            return []
         return [entry.decoded for entry in self._cache.list(_PREFIX, namespace=namespace).entries]
 
 

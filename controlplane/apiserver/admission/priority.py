@@ -28,6 +28,12 @@ class Priority(Step):
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self._changed = True
+        self._known_default: Any = None
+        cache.listen(_PREFIX, self._note)
+
+    def _note(self, _: str) -> None:
+        self._changed = True
 
     def concerns(self, operation: Operation, kind: Kind) -> bool:
         """New pods; new and changed classes."""
@@ -65,9 +71,12 @@ class Priority(Step):
 
     def _default(self) -> Any:
         """Return the default class: of several (made at once) the one with the lowest value, as in Kubernetes."""
-        entries = self._cache.list(_PREFIX).entries
-        defaults = [entry.decoded for entry in entries if entry.decoded.globalDefault]
-        return min(defaults, key=lambda item: item.value, default=None)
+        if self._changed:
+            self._changed = False
+            entries = self._cache.list(_PREFIX).entries
+            defaults = [entry.decoded for entry in entries if entry.decoded.globalDefault]
+            self._known_default = min(defaults, key=lambda item: item.value, default=None)
+        return self._known_default
 
     def _set(self, pod: Any, value: int, policy: str) -> None:
         spec = pod.spec

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from controlplane.apiserver.admission.base import Operation, Step
+from controlplane.apiserver.admission.bounded import NamespacesWith
 from controlplane.apiserver.store import Compare, CompareFailed, Put, Write
 from wharfinger.api import errors, quantity, quota, storage
 from wharfinger.api.errors import ForbiddenError
@@ -69,13 +70,7 @@ class ResourceQuota(Step):
         self._cache = cache
         self._store = store
         self._turns: dict[str, _Turn] = {}
-        self._bounded: set[str] = set()
-        """Namespaces with quotas."""
-        self._changed = True
-        cache.listen(_PREFIX, self._note)
-
-    def _note(self, _: str) -> None:
-        self._changed = True
+        self._bounded = NamespacesWith(cache, _PREFIX)
 
     def concerns(self, operation: Operation, kind: Kind) -> bool:
         """Creates in namespaces; changes of what has a size."""
@@ -85,9 +80,6 @@ class ResourceQuota(Step):
 
     def admit(self, request: Request, obj: Any, old: Any) -> Awaitable[None] | None:
         """Charge, or refuse with 403."""
-        if self._changed:
-            self._changed = False
-            self._bounded = {entry.namespace for entry in self._cache.list(_PREFIX).entries}
         if request.namespace not in self._bounded:
             return None
         resource = request.kind.group_resource

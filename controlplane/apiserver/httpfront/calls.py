@@ -146,9 +146,15 @@ class Calls:
             verb = {"get": "watch" if watching else "list", "delete": "deletecollection"}.get(verb, verb)
         self.api.authorizers.require(
             Attributes(
-                incoming.user, verb, address.group, address.resource, address.subresource, address.namespace,
-                address.name, version=address.version,
-            )  # fmt: skip
+                incoming.user,
+                verb,
+                address.group,
+                address.resource,
+                address.subresource,
+                address.namespace,
+                address.name,
+                version=address.version,
+            )
         )
 
     @staticmethod
