@@ -115,9 +115,9 @@ class Bench:
         """Count pods on their nodes."""
         for entry in pods:
             key = f"{entry.metadata.namespace}/{entry.metadata.name}"
-            pods = self.engine.pods
+            table = self.engine.pods
             self.table.place(
-                key, entry.spec.nodeName, pods.usage(entry), pods.peer(entry), priority=entry.spec.priority,
+                key, entry.spec.nodeName, table.usage(entry), table.peer(entry), priority=entry.spec.priority,
                 started=started(entry),
             )  # fmt: skip
 

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.engine import Engine
+from controlplane.scheduler.gangplacing import place_gang
 from controlplane.scheduler.nodetable import PODS, NodeTable
 from controlplane.scheduler.observed import ObservedNode
 from controlplane.scheduler.profile import Profile
@@ -119,6 +120,42 @@ class Machine(RuleBasedStateMachine):
         assert (table.requested == before[1]).all(), "forgetting leaves the table as it was"
         table.place(info.key, decision.node, info.cls.usage, info.cls.peer)
         self.decisions.append((decision, before[0]))
+
+    @rule(
+        chosen=st.lists(st.integers(0, len(KINDS) - 1), min_size=1, max_size=5),
+        needed=st.integers(1, 5),
+        priority=st.integers(0, 1),
+        commit=st.booleans(),
+    )
+    def decide_a_gang(self, chosen: list[int], needed: int, priority: int, *, commit: bool) -> None:
+        members = []
+        for kind in chosen:
+            self.count += 1
+            made = core.Pod()
+            made.CopyFrom(KINDS[kind])
+            made.metadata.name, made.spec.priority = f"p{self.count}", priority
+            members.append(self.engine.pods.info(made))
+        table = self.engine.table
+        before = (table.requested.copy(), set(table.placed))
+        outcome = place_gang(self.engine, members, min(needed, len(members)))
+        assert not self.engine.nominations, "what is kept is for the caller to say"
+        there = {info.key for info in members if info.key in table.placed}
+        if not outcome.complete:
+            assert not there
+            assert set(table.placed) == before[1]
+            assert (table.requested == np.pad(before[0], [(0, len(table.requested) - len(before[0])), (0, 0)])).all()
+            return
+        assert len(there) >= min(needed, len(members))
+        assert there == {info.key for info, _ in outcome.placements}
+        for info, placement in outcome.placements:
+            asked = table.vector(info.cls.usage) > 0
+            assert (table.requested[:, placement.row] <= table.allocatable[:, placement.row])[asked].all()
+            if commit:
+                self.placed.append(info)
+            else:
+                self.engine.forget(info)
+        if not commit:
+            assert set(table.placed) == before[1]
 
     @rule(data=st.data())
     def remove_pod(self, data: st.DataObject) -> None:

@@ -258,7 +258,7 @@ async def test_others_make_room_only_if_the_whole_gang_will_fit(setup: Gangs) ->
     assert not setup.term._evictor._tasks
     assert "0 of 2 members" in setup.why("one")
     setup.node("b", "400m")
-    setup.term.queue.flush(time.monotonic() + 400)
+    await setup.turn()
     await setup.turn(later=2)
     await _settled(setup)
     assert [name for name, _ in Writer.deleted] == ["cheap"]
