@@ -30,6 +30,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 BODY = b'{"metadata":{"name":"x"}}'
 LENGTH = b"Content-Length: 25\r\n"
 GET = b"GET /api/v1/pods HTTP/1.1\r\n"
+ACCOUNT = {"metadata": {"name": "default"}}
 MAPS = b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\n"
 POST = MAPS + HEAD + JSON_TYPE
 
@@ -341,6 +342,40 @@ async def test_patches_that_are_none_are_refused(http: Http, namespace: str, kin
         reply = await http.ask("PATCH", f"{path}/m?fieldManager=me", body, Content_Type=kind)
         assert (400 <= reply.status < 500, reply.json["kind"]) == (True, "Status"), (body[:80], reply.body[:300])
     assert (await http.ask("GET", f"{path}/m")).json["data"] == {"a": "b"}
+
+
+MANY = 30_000
+HEAVY = {
+    "elements that are merged": {"spec": {"containers": [{"name": f"c{n}", "image": "i"} for n in range(MANY)]}},
+    "elements that are deleted": {"spec": {"containers": [{"name": f"c{n}", "$patch": "delete"} for n in range(MANY)]}},
+    "values that are added": {"metadata": {"finalizers": [f"example.com/{n}" for n in range(MANY)]}},
+    "values that are deleted": {
+        "metadata": {"$deleteFromPrimitiveList/finalizers": [f"example.com/{n}" for n in range(MANY)]}
+    },
+    "an order": {
+        "spec": {
+            "$setElementOrder/containers": [{"name": f"c{n}"} for n in range(MANY)],
+            "containers": [{"name": f"c{n}", "image": "i"} for n in range(MANY // 2)],
+        }
+    },
+    "copies that double": [{"op": "copy", "from": "/metadata", "path": f"/metadata/c{n}"} for n in range(40)],
+}
+
+
+@pytest.mark.parametrize("patch", HEAVY.values(), ids=HEAVY.keys())
+async def test_patches_that_are_much_work_hold_up_nobody(http: Http, namespace: str, patch: object) -> None:
+    """With work that grows by the square each of these would be half a minute in which nobody else is served."""
+    assert (await http.ask("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", ACCOUNT)).status == 201
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    pod = {"metadata": {"name": "p", "finalizers": [f"example.com/{n}" for n in range(MANY)]}, "spec": {
+        "containers": [{"name": f"c{n}", "image": "i"} for n in range(3)],
+    }}  # fmt: skip
+    assert (await http.ask("POST", path, pod)).status == 201
+    kind = "application/json-patch+json" if isinstance(patch, list) else "application/strategic-merge-patch+json"
+    async with asyncio.timeout(SECONDS):
+        patched = asyncio.ensure_future(http.ask("PATCH", f"{path}/p", patch, Content_Type=kind))
+        assert (await http.ask("GET", "/version")).status == 200
+        assert (await patched).status in (200, 413, 422)
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data; boundary=x", ";;;=", "application/xml", "json"])

@@ -106,7 +106,8 @@ def _merge_object(original: dict[str, Any], patch: dict[str, Any], known: _Schem
         current = original.get(field)
         if removing:
             if isinstance(current, list):
-                original[field] = [item for item in current if item not in _list(value, name)]
+                gone = {_identity(item, "") for item in _list(value, name)}
+                original[field] = [item for item in current if _identity(item, "") not in gone]
             continue
         below, strategy, merge_key = known.field(field)
         if isinstance(value, dict) and isinstance(current, dict) and strategy != "replace":
@@ -133,6 +134,7 @@ def _retain_keys(original: dict[str, Any], patch: dict[str, Any]) -> None:
     kept = patch.pop(_RETAIN)
     if not isinstance(kept, list):
         raise BadRequestError("$retainKeys must be a list of field names")
+    kept = {name for name in kept if isinstance(name, str)}
     for name, value in patch.items():
         if value is not None and name not in kept and not name.startswith((_DELETE_LIST, _ORDER)):
             raise BadRequestError(f'$retainKeys does not name "{name}", which the patch sets')
@@ -189,13 +191,16 @@ def _merge_list(original: list[Any], patch: list[Any], known: _Schema, merge_key
     original, patch = _apply_element_directives(original, patch, merge_key)
     server_order = list(original)
     merged = list(original)
+    places: dict[Any, int] = {}
+    for at, item in enumerate(merged):
+        if item.get(merge_key) is not None:
+            places.setdefault(_identity(item, merge_key), at)
     for element in patch:
-        key = _key(element, merge_key)
-        at = next((at for at, item in enumerate(merged) if isinstance(item, dict) and item.get(merge_key) == key), None)
-        if at is None:
+        place = places.setdefault(_identity(element, merge_key), len(merged))
+        if place == len(merged):
             merged.append(_plain(element))
         else:
-            merged[at] = _merge_object(merged[at], element, known)
+            merged[place] = _merge_object(merged[place], element, known)
     return _in_order(merged, patch, server_order, merge_key)
 
 
@@ -203,18 +208,22 @@ def _apply_element_directives(
     original: list[Any], patch: list[Any], merge_key: str
 ) -> tuple[list[Any], list[dict[str, Any]]]:
     ordinary: list[dict[str, Any]] = []
+    deleted: set[Any] = set()
     replace = False
     for element in patch:
         directive = element.get(_DIRECTIVE)
         if directive is None:
             ordinary.append(element)
         elif directive == "delete":
-            key = _key(element, merge_key)
-            original = [item for item in original if item.get(merge_key) != key]
+            deleted.add(_identity(element, merge_key))
         elif directive == "replace":
             replace = True
         else:
             raise _failure(f"the directive $patch can be replace or delete in a list, not {directive!r}")
+    if deleted:
+        original = [
+            item for item in original if item.get(merge_key) is None or _identity(item, merge_key) not in deleted
+        ]
     if replace:
         return [_plain(element) for element in ordinary], []
     return original, ordinary
