@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.apiserver.auth import certificates
 from controlplane.apiserver.auth.authorizer import Authorizers
+from controlplane.apiserver.auth.bearer import Bearer
 from controlplane.apiserver.auth.nodegraph import references
 from controlplane.apiserver.auth.nodes import Nodes
 from controlplane.apiserver.auth.tokens import TokenFile
@@ -33,7 +34,7 @@ def test_a_broken_certificate_is_nobody() -> None:
 def test_token_files(tmp_path: Path) -> None:
     file = tmp_path / "tokens.csv"
     file.write_text('secret,jane,u1,"devs,ops"\nother,joe,u2\n\n')
-    tokens = TokenFile.load(file)
+    tokens = Bearer([TokenFile.load(file)])
     assert tokens.user_of("Bearer secret") == User("jane", ("devs", "ops", "system:authenticated"), "u1")
     assert tokens.user_of("bearer other").groups == ("system:authenticated",)
     for header in ("secret", "Basic secret", "Bearer", "Bearer ", "Bearer wrong"):
