@@ -28,6 +28,12 @@ _PIECE = 64 << 10
 _MAX_HEAD = 16 << 10
 _MAX_TEXT = 4 << 10
 _MAX_STATUS = 1 << 20
+_STALL_SECONDS = 10.0
+"""How long stdin may be stuck once the process has ended its output.
+
+containerd 1.6 tells how a process ended only when all of its stdin has gone into a pipe, which never happens when the
+process left more of it unread than a pipe holds.
+"""
 COMMAND = "v4.channel.k8s.io"
 FORWARD = "portforward.k8s.io"
 
@@ -159,6 +165,9 @@ class Process:
     def __init__(self, connection: Connection, streams: dict[str, Stream]) -> None:
         self._connection = connection
         self._streams = streams
+        self._fed = 0
+        """Bytes of stdin that have been passed on."""
+        self._feeding = False
 
     @classmethod
     async def open(cls, url: str, *, stdin: bool, stdout: bool, stderr: bool, tty: bool) -> Process:
@@ -181,7 +190,12 @@ class Process:
 
     async def stdin(self, data: bytes) -> None:
         """Send input."""
-        await self._streams["stdin"].write(data)
+        self._feeding = True
+        for start in range(0, len(data), _PIECE):
+            piece = data[start : start + _PIECE]
+            await self._streams["stdin"].write(piece)
+            self._fed += len(piece)
+        self._feeding = False
 
     async def close_stdin(self) -> None:
         """Let the process read an end of file."""
@@ -215,6 +229,22 @@ class Process:
         yield "status", await self._status()
 
     async def _status(self) -> bytes:
+        reading = asyncio.create_task(self._read_status(), name="status of a process")
+        try:
+            while True:
+                feeding, fed = self._feeding, self._fed
+                done, _ = await asyncio.wait([reading], timeout=_STALL_SECONDS)
+                if done:
+                    return await reading
+                if feeding and self._feeding and fed == self._fed:
+                    raise RuntimeFailure(
+                        "the process has ended its output, but the container runtime does not tell how it ended: it "
+                        "still waits for somebody to read its stdin"
+                    )
+        finally:
+            reading.cancel()
+
+    async def _read_status(self) -> bytes:
         status = b""
         async for data in _until_reset(self._streams["error"]):
             status += data
