@@ -181,6 +181,10 @@ class Machine(RuleBasedStateMachine):
         self.engine = Engine(seed=5)
         self.judge = Judge()
         self.count = 0
+        for index, name in enumerate(NAMES[:3]):
+            self.set_node(
+                name, "2", {"zone": "ab"[index % 2], "disk": "abc"[index]}, gpu=True, tainted=False, cordoned=False
+            )
 
     @rule(
         name=st.sampled_from(NAMES),
@@ -218,12 +222,13 @@ class Machine(RuleBasedStateMachine):
         broken = self.judge.allows(made, name)
         assert not broken, f"{made.metadata.labels} on {name} breaks {broken}"
 
-    @rule(kind=st.integers(0, len(KINDS) - 1))
-    def decide(self, kind: int) -> None:
-        made = self._made(kind)
-        decision = self.engine.decide(self.engine.pods.info(made))
-        if isinstance(decision, Placement):
-            self._placed(made, decision.node)
+    @rule(kind=st.integers(0, len(KINDS) - 1), times=st.integers(1, 4))
+    def decide(self, kind: int, times: int) -> None:
+        for _ in range(times):
+            made = self._made(kind)
+            decision = self.engine.decide(self.engine.pods.info(made))
+            if isinstance(decision, Placement):
+                self._placed(made, decision.node)
 
     @rule(chosen=st.lists(st.integers(0, len(KINDS) - 1), min_size=2, max_size=4), needed=st.integers(1, 4))
     def decide_a_gang(self, chosen: list[int], needed: int) -> None:
@@ -250,5 +255,5 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = pytest.mark.filterwarnings("error::RuntimeWarning")(Machine.TestCase)
 TestMachine.settings = settings(
-    max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=50, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
