@@ -77,7 +77,7 @@ class StreamFront:
             wanted.uid, wanted.container = target.uid, target.container
             return await self._command(http, target, subresource, wanted, upgrade)
         except Exception as error:
-            if not http.get(upgrades.UPGRADED):
+            if not upgrades.answered(http):
                 raise
             level = logging.INFO if isinstance(error, errors.StatusError | ConnectionError) else logging.ERROR
             log.log(level, "a stream broke off", exc_info=level > logging.INFO, extra={"error": str(error)})

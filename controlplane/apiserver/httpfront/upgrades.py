@@ -20,8 +20,6 @@ Upgrade = Literal["websocket", "spdy", "unknown", ""]
 
 _HIGH_WATER = 256 << 10
 """Bytes that may wait to be taken before reading stops."""
-UPGRADED = "wharfinger upgraded"
-"""Marks requests whose connection has left HTTP: no answer can follow."""
 _POLL = 1.0
 _GRACE = 2.0
 _ESTABLISHED, _CLOSE_WAIT = 1, 8
@@ -48,6 +46,11 @@ def wanted(http: web.BaseRequest) -> Upgrade:
     if "spdy/3.1" in name:
         return "spdy"
     return "unknown" if name else ""
+
+
+def answered(http: web.BaseRequest) -> bool:
+    """Tell whether an answer has begun: after ``101`` no other can follow."""
+    return bool(http.writer.output_size)
 
 
 async def gone(http: web.BaseRequest) -> None:
@@ -104,7 +107,6 @@ class Upgraded:
         protocol: Any = http.protocol  # it asks for a WebSocketReader, but needs no more than the two methods below
         protocol.set_parser(made)
         http.protocol.keep_alive(False)
-        http[UPGRADED] = True
         return made
 
     # --- what aiohttp calls

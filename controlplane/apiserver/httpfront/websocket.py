@@ -127,7 +127,6 @@ async def accept(http: web.BaseRequest, subprotocol: Subprotocol) -> web.WebSock
         timeout=_CLOSING_SECONDS,
     )
     await socket.prepare(http)
-    http[upgrades.UPGRADED] = True
     return socket
 
 

@@ -89,14 +89,16 @@ class Spdy:
         *command: str,
         protocols: tuple[str, ...] = (V4,),
         upgrade: str = "SPDY/3.1",
+        method: str = "POST",
+        token: str = "admin-token",
         **query: Any,
     ) -> Wire:
         pairs = [("command", word) for word in command] + [(name, str(value)) for name, value in query.items()]
         port = int(self.http.base.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=self.http.context)
         lines = [
-            f"POST {self.pods}/web/{subresource}?{urlencode(pairs)} HTTP/1.1", "Host: x", "Content-Length: 0",
-            "Authorization: Bearer admin-token", "Connection: Upgrade", f"Upgrade: {upgrade}",
+            f"{method} {self.pods}/web/{subresource}?{urlencode(pairs)} HTTP/1.1", "Host: x", "Content-Length: 0",
+            f"Authorization: Bearer {token}", "Connection: Upgrade", f"Upgrade: {upgrade}",
             *(f"X-Stream-Protocol-Version: {one}" for one in protocols),
         ]  # fmt: skip
         writer.write("\r\n".join([*lines, "", ""]).encode())
@@ -339,3 +341,34 @@ async def test_port_streams_that_are_wrong_are_reset(spdy: Spdy, agent: FakeAgen
         await data.write(b"still here")
         assert await data.read() == b"still here"
     await agent.idle()
+
+
+async def test_who_may(spdy: Spdy, http: Http, namespace: str, agent: FakeAgent) -> None:
+    """A GET takes the right to get and the one to create, a POST the latter."""
+    base = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    role: dict[str, Any] = {
+        "metadata": {"name": "runner"},
+        "rules": [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]}],
+    }
+    assert (await http.ask("POST", f"{base}/roles", role)).status == 201
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "runner"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}
+    binding = {"metadata": {"name": "runner"}, "roleRef": reference, "subjects": [subject]}
+    assert (await http.ask("POST", f"{base}/rolebindings", binding)).status == 201
+    asked = {"stdout": 1, "token": "alice-token"}
+    with pytest.raises(Refused) as caught:
+        await spdy.connect("exec", "exit", "0", method="GET", **asked)
+    assert (caught.value.status, caught.value.document["reason"]) == (403, "Forbidden")
+    with pytest.raises(Refused) as caught:
+        await spdy.connect("attach", **asked)
+    assert caught.value.status == 403
+    (await spdy.connect("exec", "exit", "0", **asked)).writer.transport.abort()
+    role["rules"][0]["verbs"] = ["get"]
+    assert (await http.ask("PUT", f"{base}/roles/runner", role)).status == 200
+    for method in ("GET", "POST"):
+        with pytest.raises(Refused) as caught:
+            await spdy.connect("exec", "exit", "0", method=method, **asked)
+        assert caught.value.status == 403, "who may only look may not run anything"
+    role["rules"][0]["verbs"] = ["get", "create"]
+    assert (await http.ask("PUT", f"{base}/roles/runner", role)).status == 200
+    (await spdy.connect("exec", "exit", "0", method="GET", **asked)).writer.transport.abort()

@@ -125,3 +125,21 @@ async def test_a_client_that_left_is_noticed_while_nothing_is_read() -> None:
     async with asyncio.timeout(10):
         await noticed.wait()
     await runner.cleanup()
+
+
+async def test_it_is_known_whether_an_answer_has_begun() -> None:
+    found: list[bool] = []
+
+    async def handler(http: web.BaseRequest) -> web.StreamResponse:
+        found.append(upgrades.answered(http))
+        upgraded = await upgrades.Upgraded.start(http, {"Upgrade": "SPDY/3.1"})
+        found.append(upgrades.answered(http))
+        return upgraded.response
+
+    runner, port = await serving(handler)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(SPDY)
+    await reader.read()
+    writer.close()
+    await runner.cleanup()
+    assert found == [False, True]
