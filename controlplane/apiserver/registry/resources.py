@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import DecodeError
+
 from controlplane.apiserver.store import Resource
 from controlplane.apiserver.strategies import strategy_for
 from wharfinger.api import codec, storage
-from wharfinger.api.errors import InternalError
+from wharfinger.api.errors import BadRequestError, InternalError
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from controlplane.apiserver.registry.conversion import Conversion
-    from controlplane.apiserver.store import Entry
+    from controlplane.apiserver.store import Compare, CompareFailed, Entry
     from controlplane.apiserver.strategies import Strategy
     from wharfinger.api.kinds import Kind
 
@@ -49,6 +51,13 @@ class StoredResource:
         self.state = ""
         """Tells the bytes of one state of a custom kind's definition from those of another."""
         self._form = f"protobuf {kind.api_version}" if conversion else "protobuf"
+
+    def compares(self) -> list[Compare]:
+        """Return what else must be as it was known when an object is written; nothing for the schema's own kinds."""
+        return []
+
+    def check(self, failed: CompareFailed) -> None:
+        """Raise an error when one of :meth:`compares` did not hold."""
 
     def key(self, namespace: str, name: str) -> str:
         """Return the key of an object."""
@@ -83,7 +92,16 @@ class StoredResource:
         return message
 
     def encode(self, message: Any) -> tuple[bytes, bytes]:
-        """Return an object's value for the store and its served bytes, both without a resourceVersion."""
+        """Return an object's value for the store and its served bytes, both without a resourceVersion.
+
+        Raises BadRequestError for an object that is nested deeper than protobuf can be read.
+        """
+        try:
+            return self._encode(message)
+        except DecodeError as error:
+            raise BadRequestError("the object is nested too deep: at most 100 messages inside of each other") from error
+
+    def _encode(self, message: Any) -> tuple[bytes, bytes]:
         message.metadata.resourceVersion = ""
         if self.conversion is not None:
             return storage.encode(self.conversion.to_stored(message)), message.SerializeToString()

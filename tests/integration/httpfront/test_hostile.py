@@ -384,6 +384,22 @@ async def test_other_types_of_bodies_are_refused(http: Http, kind: str) -> None:
     assert (reply.status, reply.json["reason"]) == (415, "UnsupportedMediaType")
 
 
+async def test_objects_that_could_not_be_read_again_are_not_stored(http: Http) -> None:
+    """JSON may lie deeper than protobuf can be read."""
+    schema: dict[str, object] = {"type": "object"}
+    for _ in range(80):
+        schema = {"type": "object", "properties": {"a": schema}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "deeps", "kind": "Deep"}
+    body = {
+        "metadata": {"name": "deeps.example.com"},
+        "spec": {"group": "example.com", "names": names, "scope": "Cluster", "versions": [version]},
+    }
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert (await http.ask("POST", path, body)).status == 400
+    assert (await http.ask("GET", f"{path}/deeps.example.com")).status == 404
+
+
 async def test_warnings_are_not_more_than_clients_take(http: Http, namespace: str) -> None:
     """Python's own client refuses an answer of more than 100 headers."""
     body = {"metadata": {"name": "w"}, **{f"unknown{number}": "x" for number in range(1000)}}

@@ -203,6 +203,8 @@ def _validate_claim_names(
     requirements: core.ResourceRequirements, errors: Errors, path: str, claims: Collection[str]
 ) -> None:
     seen: set[str] = set()
+    requested: dict[str, int] = {}
+    """By claim: how many of its requests were named before."""
     for index, claim in enumerate(requirements.claims):
         at = f"{path}[{index}]"
         name = claim.name
@@ -218,10 +220,11 @@ def _validate_claim_names(
                 key = f"{name}/{claim.request}"
             if key in seen:
                 errors.duplicate(at, key)
-            elif not claim.request:
-                for other in sorted(seen):
-                    if other.partition("/")[0] == name and "/" in other:
-                        errors.duplicate(at, name)
+            elif claim.request:
+                requested[name] = requested.get(name, 0) + 1
+            else:
+                for _ in range(requested.get(name, 0)):
+                    errors.duplicate(at, name)
             seen.add(key)
         if name not in claims:
             errors.not_found(at, name)
