@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from controlplane.apiserver import bodies, eviction, patching, scaling, tokenrequests
 from controlplane.apiserver.binding import Binder, Binding, read_binding
 from controlplane.apiserver.custom.catalogue import DEFINITIONS, Catalogue
+from controlplane.apiserver.custom.resource import DefinitionChangedError
 from controlplane.apiserver.custom.tending import Tender
 from controlplane.apiserver.registry.deletion import STATUS
 from controlplane.apiserver.registry.registry import Registry
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from controlplane.apiserver.store import Cache, Store
     from wharfinger.api.kinds import Kind
 
+_LOOKS = 5
+"""How often a request is made again because definitions change all the time."""
 log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
@@ -144,15 +147,18 @@ class Api:
     async def retried(self, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something; when it misses a resource, know all definitions that are stored by now and call it again.
 
-        So a custom kind is served by every server as soon as its definition is stored.
+        So a custom kind is served by every server as soon as its definition is stored, and in its newest state.
         """
-        try:
-            return await call(*args, **kwargs)
-        except UnknownResourceError:
+        for _ in range(_LOOKS):
             before = self.changes
-            await self.custom.catch_up()
-            if self.changes == before:
-                raise
+            try:
+                return await call(*args, **kwargs)
+            except UnknownResourceError:
+                await self.custom.catch_up()
+                if self.changes == before:
+                    raise
+            except DefinitionChangedError:
+                await self.custom.catch_up()
         return await call(*args, **kwargs)
 
     def served(self) -> list[Kind]:

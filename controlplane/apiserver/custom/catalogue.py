@@ -133,7 +133,10 @@ class Catalogue:
             names = settled.status.acceptedNames
             mark = _mark(definition, names)
             installed = self._installed.get(name)
-            if installed is None or installed.mark != mark:
+            if installed is not None and installed.mark == mark:
+                for registry in (*installed.registries, installed.storage):
+                    registry.resource.revision = self._known[name]  # type: ignore[attr-defined]
+            else:
                 try:
                     self._install(definition, names, mark)
                 except (ValueError, errors.StatusError) as error:
@@ -148,7 +151,7 @@ class Catalogue:
         registries, stored = [], None
         for version in definition.spec.versions:
             kind = kind_of(definition, version, names=names, ending=ending)
-            resource = CustomResource(kind, self._known.get(name, 0))
+            resource = CustomResource(kind, PREFIX + name, self._known.get(name, 0))
             registry = Registry(kind, self._store, self._cache, self._admission, resource=resource)
             if version.storage:
                 stored = registry

@@ -1,5 +1,6 @@
 """How objects of a custom kind lie: as JSON in one version, read in any, shown in the version that was asked for.
 
+An object is only written while the definition is the one that is known here: the write's transaction compares it.
 An object is stored in the storage version of the moment; the versions differ in nothing but ``apiVersion`` (strategy
 None). What is read is cut to the schema and completed from it as of today: objects that were stored under an older
 schema look as if they had been written now.
@@ -11,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver.custom.strategy import CustomStrategy
 from controlplane.apiserver.registry.resources import StoredResource
-from wharfinger.api import storage, storedjson
+from controlplane.apiserver.store import Compare
+from wharfinger.api import errors, storage, storedjson
 
 if TYPE_CHECKING:
-    from controlplane.apiserver.store import Entry
+    from controlplane.apiserver.store import CompareFailed, Entry
     from wharfinger.api.custom import CustomKind, CustomObject
+
+
+class DefinitionChangedError(errors.ServiceUnavailableError):
+    """Raised when an object was to be written under a definition that has changed meanwhile: to be done again."""
 
 
 class CustomResource(StoredResource):
@@ -23,8 +29,11 @@ class CustomResource(StoredResource):
 
     kind: CustomKind
 
-    def __init__(self, kind: CustomKind, revision: int) -> None:
-        """`revision` tells this state of the definition from others: bytes made by another one are not shown."""
+    def __init__(self, kind: CustomKind, definition: str, revision: int) -> None:
+        """`definition` is the key of the definition, `revision` which state of it this is."""
+        self.definition = definition
+        self.revision = revision
+        """Raised by the catalogue when the definition changes in nothing that matters here."""
         super().__init__(kind, strategy=CustomStrategy(kind))
         self.state = f" {revision}"
         self._form = f"custom {kind.version}{self.state}"
@@ -35,6 +44,21 @@ class CustomResource(StoredResource):
         made = cls.of_stored(storedjson.decode_json(value))
         cls.shape(made.content)
         return made
+
+    def compares(self) -> list[Compare]:
+        """Return that the definition must be the one that is known here.
+
+        So no server stores an object under a schema that is out of date, or after the definition's end has begun.
+        """
+        return [Compare(self.definition, self.revision)]
+
+    def check(self, failed: CompareFailed) -> None:
+        """Raise DefinitionChangedError when the definition is another one by now."""
+        if self.definition not in failed.current:
+            return
+        current = failed.current[self.definition]
+        if current is None or current.mod_revision != self.revision:
+            raise DefinitionChangedError(f"the definition of {self.kind.group_resource} has just changed; try again")
 
     def view(self, entry: Entry) -> Any:
         """Return an entry's object as this version. Shared: copy before changing it."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from controlplane.apiserver.auth.attributes import Attributes
-from controlplane.apiserver.chain import UnknownResourceError
 from controlplane.apiserver.httpfront import media, options, render, routing, rows, streaming
 from controlplane.apiserver.httpfront.media import Form
 from controlplane.apiserver.patching import APPLY_PATCH
@@ -98,18 +97,15 @@ class Calls:
             raise routing.not_found(f"{kind.group_resource} have no {address.subresource}")
         return kind
 
-    async def _known(self, address: Address) -> Kind:
-        try:
-            return self._kind(address)
-        except UnknownResourceError:
-            await self.api.custom.catch_up()
-        return self._kind(address)
-
     async def serve(self, incoming: Incoming) -> Reply | Stream:
-        """Do what a request asks for. Raises StatusError."""
+        """Do what a request asks for, on what is served by now. Raises StatusError."""
+        return await self.api.retried(self._serve, incoming)
+
+    async def _serve(self, incoming: Incoming) -> Reply | Stream:
+        del incoming.warnings[:]
         address, method, query = incoming.address, incoming.method, incoming.query
         try:
-            kind = await self._known(address)
+            kind = self._kind(address)
         except errors.NotFoundError:
             self._require(incoming)  # who may not ask does not learn that there is no such thing
             raise

@@ -134,7 +134,7 @@ class Writer:
                 raise errors.already_exists(kind.group_resource, metadata.name)
             return Answer(kind, raw, created=True)
         puts = [Put(key, value, self._ttl), *companions.on_write(kind, obj, None)]
-        compares = [Compare(key, 0), *companions.fence_compares(options.fence)]
+        compares = [Compare(key, 0), *companions.fence_compares(options.fence), *self.resource.compares()]
         if self._addresses is not None:
             taken = self._addresses.changes(obj, None)
             compares += taken.compares
@@ -143,6 +143,7 @@ class Writer:
             done = await self.store.commit(Write(compares, puts), lazy=options.lazy)
         except CompareFailed as failed:
             companions.check_fence(options.fence, failed)
+            self.resource.check(failed)
             if failed.current.get(key) is None:
                 raise AddressTakenError("another service was given the same address at the same time") from failed
             raise errors.already_exists(kind.group_resource, metadata.name) from failed
@@ -196,6 +197,7 @@ class Writer:
                 return await self._attempt(request, make, prepare, base, patching=patching)
             except CompareFailed as failed:
                 companions.check_fence(request.options.fence, failed)
+                self.resource.check(failed)
                 key = self.resource.key(request.namespace, request.name)
                 current = failed.current.get(key)
                 base = (
@@ -272,7 +274,7 @@ class Writer:
             ):
                 raise CompareFailed(await self._now(key))
             return answer
-        compares = [Compare(key, base.revision), *companions.fence_compares(options.fence)]
+        compares = [Compare(key, base.revision), *companions.fence_compares(options.fence), *resource.compares()]
         if ends:
             await self.store.commit(Write(compares, deletes=[key, *companions.on_delete(kind, old)]))
             return answer

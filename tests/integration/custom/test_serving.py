@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from tests.integration.custom.conftest import DEFINITIONS, Http, Pair, definition, lamp, until, version
-from tests.support.apiserver import Apiserver
+from tests.support.apiserver import Apiserver, pause, resume
 
 
 async def test_served_at_once_by_both(http: Http, other: Http, group: str) -> None:
@@ -170,3 +170,26 @@ async def test_a_cluster_wide_kind_with_the_name_of_a_builtin(http: Http, group:
     await http.create(f"/apis/{group}/v1/pods", lamp(group, "a", kind="Pod", spec={"nodeName": "n1"}))
     assert (await http.ask("DELETE", f"/apis/{group}/v1/pods/a")).json["status"] == "Success"
     assert (await http.ask("GET", f"/apis/{group}/v1/namespaces/default/pods")).status == 404
+
+
+async def test_a_server_that_lags_stores_nothing_under_an_old_schema(
+    http: Http, other: Http, pair: Pair, group: str
+) -> None:
+    """The write itself compares the definition, so it does not matter what a server has heard of so far."""
+    open_ended = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    path = f"/apis/{group}/v1/namespaces/default/lamps"
+    await http.create(DEFINITIONS, definition(group, version(schema=open_ended)))
+    await other.create(path, lamp(group, "before", n=1))
+    for limit in range(10, 15):
+        found = await http.get(f"{DEFINITIONS}/lamps.{group}")
+        found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["n"]["maximum"] = limit
+        pause(pair.two.pid)
+        try:
+            asking = asyncio.create_task(other.ask("POST", path, lamp(group, f"late{limit}", n=limit + 1)))
+            changed = await http.ask("PUT", f"{DEFINITIONS}/lamps.{group}", found)
+        finally:
+            resume(pair.two.pid)
+        assert changed.status == 200, changed.body
+        reply = await asking
+        assert reply.status == 422, reply.body
+    assert [item["metadata"]["name"] for item in (await http.get(path))["items"]] == ["before"]
