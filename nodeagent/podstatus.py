@@ -157,6 +157,10 @@ class _View:
             status.lastState.CopyFrom(old.lastState)
         elif old is not None and old.state.HasField("terminated"):
             status.lastState.CopyFrom(old.state)
+        elif old is not None and old.lastState.HasField("terminated"):
+            status.lastState.CopyFrom(old.lastState)  # the runtime has forgotten the run before, the API has not
+        elif old is not None and old.state.HasField("running"):
+            _lost(status.lastState)
         if newest.state is ContainerState.RUNNING:
             status.state.running.startedAt.CopyFrom(_time(newest.started_at))
             sidecar = is_sidecar(container)
@@ -188,8 +192,7 @@ class _View:
         status.containerID = old.containerID
         if old.state.HasField("running"):
             status.state.waiting.reason = self._default_reason
-            lost = status.lastState.terminated
-            lost.exitCode, lost.reason, lost.message = UNKNOWN_EXIT_CODE, "ContainerStatusUnknown", _LOST_MESSAGE
+            _lost(status.lastState)
         else:
             status.state.CopyFrom(old.state)
             status.lastState.CopyFrom(old.lastState)
@@ -225,6 +228,11 @@ class _View:
 
     def _id(self, record: ContainerRecord) -> str:
         return f"{self._node.runtime}://{record.id}"
+
+
+def _lost(state: core.ContainerState) -> None:
+    ended = state.terminated
+    ended.exitCode, ended.reason, ended.message = UNKNOWN_EXIT_CODE, "ContainerStatusUnknown", _LOST_MESSAGE
 
 
 def _time(nanoseconds: int) -> meta.Time:

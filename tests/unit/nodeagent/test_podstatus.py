@@ -80,6 +80,20 @@ def test_running_container_that_the_runtime_has_lost():
     assert (one.lastState.terminated.reason, one.restartCount) == ("ContainerStatusUnknown", 2)
 
 
+@pytest.mark.parametrize("looks", [0, 1, 2])
+def test_restart_after_the_runtime_has_lost_a_container_shows_what_was_before(looks):
+    """However often the agent looks between the loss and the new run, also while that is made but not started."""
+    pod = make_pod("c")
+    pod.status.CopyFrom(of(pod, record(container("c", restarts=2))))
+    for found in (record(), record(container("c", ContainerState.CREATED, restarts=3)))[:looks]:
+        pod.status.CopyFrom(of(pod, found))
+    for _ in range(2):
+        pod.status.CopyFrom(of(pod, record(container("c", restarts=3))))
+        one = pod.status.containerStatuses[0]
+        assert one.state.HasField("running")
+        assert (one.lastState.terminated.reason, one.restartCount) == ("ContainerStatusUnknown", 3)
+
+
 def test_ended_container_that_the_runtime_has_lost_keeps_its_state():
     pod = make_pod("c", restart_policy="Never")
     pod.status.CopyFrom(of(pod, record(container("c", EXITED, exit_code=3))))
