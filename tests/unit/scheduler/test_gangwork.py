@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from controlplane.scheduler import binder as binder_module
+from controlplane.scheduler import leadership as leadership_module
 from controlplane.scheduler.gangplacing import GangRefusal
 from controlplane.scheduler.gangs import Group
 from controlplane.scheduler.observed import ObservedNode
@@ -80,6 +81,7 @@ class Gangs(Setup):
 async def setup(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gangs]:
     monkeypatch.setattr(binder_module, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(Writer, "deleted", [])
+    monkeypatch.setattr(leadership_module, "SLICE", 60.0)  # a turn decides all there is, on slow machines as well
     made = Gangs()
     made.client.answers = [accept]
     yield made
