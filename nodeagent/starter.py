@@ -186,7 +186,7 @@ class Starter:
     ) -> list[Mount]:
         if not self._context.files:
             return []
-        result = volumes.mounts(pod, container, ready, values)
+        result = volumes.mounts(pod, container, ready, values, self.paths(pod))
         if not pod.spec.hostNetwork and all(mount.container_path != "/etc/hosts" for mount in result):
             hosts = self.paths(pod).etc_hosts
             if not hosts.exists():

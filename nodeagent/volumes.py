@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodeagent import payload
+from nodeagent import payload, subpaths
 from nodeagent.env import ConfigError, expand
 from nodeagent.mounting import mount_tmpfs
 from nodeagent.runtime import Mount
@@ -49,6 +49,10 @@ class PodPaths:
     def volume(self, plugin: str, name: str) -> Path:
         """Return the folder of a volume."""
         return self.root / "volumes" / f"kubernetes.io~{plugin}" / name
+
+    def sub_path(self, volume: str, container: str, index: int) -> Path:
+        """Return where a container's mount number `index` of a part of a volume is held."""
+        return self.root / "volume-subpaths" / volume / container / str(index)
 
     @property
     def etc_hosts(self) -> Path:
@@ -167,36 +171,30 @@ def _host_path(source: core.HostPathVolumeSource) -> Path:
 
 
 def mounts(
-    pod: core.Pod, container: core.Container, ready: Mapping[str, Path], environment: Mapping[str, str]
+    pod: core.Pod,
+    container: core.Container,
+    ready: Mapping[str, Path],
+    environment: Mapping[str, str],
+    paths: PodPaths,
 ) -> list[Mount]:
     """Return a container's mounts of volumes that are set up. Raises VolumeError for a bad subPath."""
     result = []
     fixed = {volume.name for volume in pod.spec.volumes if kind_of(volume) in payload.KINDS}
-    for mount in container.volumeMounts:
+    for index, mount in enumerate(container.volumeMounts):
         source = ready[mount.name]
         below = expand(mount.subPathExpr, environment) if mount.subPathExpr else mount.subPath
         if mount.subPathExpr and "$(" in below:
             raise VolumeError(f"subPathExpr {mount.subPathExpr!r} names a variable that the container does not have")
         if below:
-            source = _sub_path(source, below)
+            try:
+                source = subpaths.pin(source, below, paths.sub_path(mount.name, container.name, index))
+            except (subpaths.SubPathError, OSError) as error:
+                raise VolumeError(f'failed to prepare subPath for volumeMount "{mount.name}": {error}') from error
         target = mount.mountPath if mount.mountPath.startswith("/") else f"/{mount.mountPath}"
         result.append(
             Mount(target, str(source), mount.readOnly or mount.name in fixed, mount.mountPropagation or "None")
         )
     return result
-
-
-def _sub_path(volume: Path, below: str) -> Path:
-    """Return a path within a volume, made as a folder when missing; links must not lead out of the volume."""
-    if below.startswith("/") or ".." in below.split("/"):
-        raise VolumeError(f"subPath {below!r} must be relative and must not contain '..'")
-    target = volume / below
-    base = volume.resolve()
-    if base not in (target.resolve(), *target.resolve().parents):
-        raise VolumeError(f"subPath {below!r} leads out of the volume")
-    if not target.exists():
-        target.mkdir(parents=True, mode=0o750)
-    return target.resolve()
 
 
 def write_hosts(pod: core.Pod, path: Path, *, ips: tuple[str, ...], hostname: str, domain: str) -> None:

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from podkit import make_pod
 
-from nodeagent import volumes
+from nodeagent import subpaths, volumes
 from nodeagent.payload import Inputs
 from nodeagent.volumes import PodPaths, VolumeError
 from wharfinger.api.types import core
@@ -56,18 +56,20 @@ async def test_a_missing_source_and_a_foreign_kind_are_refused_by_name(tmp_path:
         await set_up(pod, tmp_path)
 
 
-def test_a_sub_path_does_not_lead_out_of_its_volume(tmp_path: Path) -> None:
+def test_a_sub_path_is_held_below_the_pods_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[Path] = []
+    monkeypatch.setattr(subpaths, "bind", lambda descriptor, target: bound.append(target))
+    monkeypatch.setattr(subpaths, "unmount", lambda target: False)
     (tmp_path / "volume").mkdir()
-    (tmp_path / "volume" / "out").symlink_to(tmp_path)
-    pod, container = make_pod(), core.Container()
-    mount = container.volumeMounts.add(name="v", mountPath="/v")
-    for bad in ("out", "out/etc", "../x", "/etc"):
-        mount.subPath = bad
-        with pytest.raises(VolumeError):
-            volumes.mounts(pod, container, {"v": tmp_path / "volume"}, {})
+    pod, container, paths = make_pod(), core.Container(name="c"), PodPaths.of(tmp_path, "uid")
+    mount = container.volumeMounts.add(name="v", mountPath="/v", subPath="../x")
+    with pytest.raises(VolumeError, match='volumeMount "v"'):
+        volumes.mounts(pod, container, {"v": tmp_path / "volume"}, {}, paths)
     mount.subPath = "a/b"
-    (made,) = volumes.mounts(pod, container, {"v": tmp_path / "volume"}, {})
-    assert made.host_path == str(tmp_path / "volume" / "a" / "b")
+    (made,) = volumes.mounts(pod, container, {"v": tmp_path / "volume"}, {}, paths)
+    assert made.host_path == str(paths.root / "volume-subpaths" / "v" / "c" / "0")
+    assert bound == [Path(made.host_path)]
+    assert (tmp_path / "volume" / "a" / "b").is_dir()
 
 
 def test_removing_a_pod_leaves_nothing(tmp_path: Path) -> None:
