@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.conftest import Kubectl, Stage, kubectl_binaries
+from wharfinger.devtools.images import BUSYBOX_IMAGE
 
 BINARIES = kubectl_binaries()
 pytestmark = pytest.mark.skipif(not BINARIES, reason="needs kubectl on the path")
@@ -171,3 +172,13 @@ def test_logs(kubectl: Kubectl, stage: Stage, namespace: str, binary: Path) -> N
     read_until(process.stdout.fileno(), b"two\n")
     kubectl("delete", "pod", name, "--wait=false")
     assert process.wait(SECONDS) == 0
+
+
+@every_version
+def test_run_with_stdin(kubectl: Kubectl, binary: Path) -> None:
+    name = f"run-{binary.name.replace('.', '-')}"
+    script = "read line; echo heard $line; exit 3"
+    arguments = ("run", name, "-i", "--rm", "--restart=Never", f"--image={BUSYBOX_IMAGE}", "--command", "--")
+    done = kubectl.run(*arguments, "sh", "-c", script, stdin=b"a line\n", code=3)
+    assert b"heard a line\n" in done.stdout
+    assert "NotFound" in kubectl("get", "pod", name, code=1)
