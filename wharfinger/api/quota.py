@@ -109,7 +109,8 @@ def _of_service(service: core.Service) -> Usage:
 
 
 def _of_claim(claim: core.PersistentVolumeClaim) -> Usage:
-    storage = quantity.parse(claim.spec.resources.requests["storage"].string or "0")
+    requests = claim.spec.resources.requests
+    storage = quantity.parse(requests["storage"].string if "storage" in requests else "0")
     if "storage" in claim.status.allocatedResources:
         storage = max(storage, quantity.parse(claim.status.allocatedResources["storage"].string or "0"))
     found = {"requests.storage": storage}

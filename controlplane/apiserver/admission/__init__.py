@@ -1,4 +1,8 @@
-"""Admission: the steps between decoding and validation, one file each, in the order of the table below."""
+"""Admission: steps that complete an object before it is validated, and steps that judge it afterwards; a file each.
+
+The order is that of the tables below, which is Kubernetes'. What is refused by the second kind is a sound object: so a
+broken one is always told what is wrong with it (422), whatever else might be held against it (403).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from controlplane.apiserver.admission.certificates import (
     CertificateSigning,
     CertificateSubjectRestriction,
 )
-from controlplane.apiserver.admission.default_storage_class import DefaultStorageClass
+from controlplane.apiserver.admission.claim_resize import PersistentVolumeClaimResize
+from controlplane.apiserver.admission.default_classes import DefaultIngressClass, DefaultStorageClass
 from controlplane.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from controlplane.apiserver.admission.limit_ranger import LimitRanger, LimitRangerCheck
 from controlplane.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -34,12 +39,17 @@ if TYPE_CHECKING:
 class Admission:
     """The steps, asked for by operation and kind."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[Step], checks: Sequence[Step] = ()) -> None:
         self._steps = tuple(steps)
+        self._checks = tuple(checks)
 
     def steps(self, operation: Operation, kind: Kind) -> tuple[Step, ...]:
-        """Return the steps that concern such requests, in order."""
+        """Return the steps before validation that concern such requests, in order."""
         return tuple(step for step in self._steps if step.concerns(operation, kind))
+
+    def checks(self, operation: Operation, kind: Kind) -> tuple[Step, ...]:
+        """Return the steps after validation that concern such requests, in order. They change nothing."""
+        return tuple(step for step in self._checks if step.concerns(operation, kind))
 
 
 def default_admission(
@@ -54,7 +64,7 @@ def default_admission(
 ) -> Admission:
     """Return the steps of a server in Kubernetes' order.
 
-    `last` are steps that come after all others. `not_ready` and `unreachable` are how many seconds pods stay on such
+    `last` are the last steps before validation. `not_ready` and `unreachable` are how many seconds pods stay on such
     nodes when they do not say. `mounts_tokens`: whether tokens of service accounts can be had.
     """
     completing: list[Step] = [
@@ -68,15 +78,18 @@ def default_admission(
         DefaultStorageClass(cache),
         StorageProtection(),
         RuntimeClass(cache),
+        DefaultIngressClass(cache),
     ]
     checking: list[Step] = [
         LimitRangerCheck(cache),
         PodSecurity(cache),
+        PersistentVolumeClaimResize(cache),
         CertificateApproval(authorizers),
         CertificateSigning(authorizers),
         CertificateSubjectRestriction(),
+        ResourceQuota(cache, store),
     ]
-    return Admission([*completing, *checking, ResourceQuota(cache, store), *last])
+    return Admission([*completing, *last], checking)
 
 
 __all__ = ["Admission", "Operation", "Step", "default_admission"]

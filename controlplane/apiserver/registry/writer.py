@@ -69,6 +69,8 @@ class Writer:
         """Hands out what services need; None for every other kind."""
         self._create_steps = admission.steps("create", resource.kind)
         self._update_steps = admission.steps("update", resource.kind)
+        self._create_checks = admission.checks("create", resource.kind)
+        self._update_checks = admission.checks("update", resource.kind)
 
     # --- create ---------------------------------------------------------------------------------------------------
 
@@ -109,8 +111,13 @@ class Writer:
                 causes = self._addresses.allocate(draft, None)
             if causes:
                 raise errors.invalid(kind.kind, kind.group, metadata.name, causes)
-            if request.heeds_warnings and not attempt:
-                request.warnings += warnings.creating(draft)
+            if not attempt:
+                for step in self._create_checks:
+                    waiting = step.admit(request, draft, None)
+                    if waiting is not None:
+                        await waiting
+                if request.heeds_warnings:
+                    request.warnings += warnings.creating(draft)
             try:
                 return await self._insert(request, draft)
             except AddressTakenError:
@@ -256,6 +263,10 @@ class Writer:
             causes = self._addresses.allocate(new, old)
         if causes:
             raise errors.invalid(kind.kind, kind.group, request.name, causes)
+        for step in self._update_checks:
+            waiting = step.admit(request, new, old)
+            if waiting is not None:
+                await waiting
         if request.heeds_warnings and not request.subresource:
             # Said once, whatever had to be tried again.
             request.warnings += [text for text in warnings.updating(new, old) if text not in request.warnings]
