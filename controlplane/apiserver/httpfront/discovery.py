@@ -192,7 +192,7 @@ def _response_kind(group: str, version: str, kind: str) -> dict[str, str]:
 def _aggregated_resource(kind: Kind) -> dict[str, Any]:
     made: dict[str, Any] = {
         "resource": kind.resource,
-        "responseKind": _response_kind("", "", kind.kind),
+        "responseKind": _own_kind(kind),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": _SINGULAR.get(kind.kind, kind.singular),
         "verbs": list(kind.verbs),
@@ -208,4 +208,10 @@ def _aggregated_resource(kind: Kind) -> dict[str, Any]:
 
 def _aggregated_subresource(kind: Kind, name: str) -> dict[str, Any]:
     group, version, travels, verbs = _subresource(kind, name)
-    return {"subresource": name, "responseKind": _response_kind(group, version, travels), "verbs": list(verbs)}
+    response = _response_kind(group, version, travels) if group or travels != kind.kind else _own_kind(kind)
+    return {"subresource": name, "responseKind": response, "verbs": list(verbs)}
+
+
+def _own_kind(kind: Kind) -> dict[str, str]:
+    """Return what answers are; as in Kubernetes, group and version are named for custom kinds alone."""
+    return _response_kind("", "", kind.kind) if kind.described else _response_kind(kind.group, kind.version, kind.kind)

@@ -34,8 +34,9 @@ def rules_of(kind: CustomKind, schema: Schema | None) -> Rules:
 
     def update(obj: Any, old: Any, errors: Errors) -> None:
         _check_kind(obj, kind)
-        metadata.validate(obj.metadata, errors, namespaced=kind.namespaced, name=names.dns1123_subdomain)
+        metadata.validate(obj.metadata, errors, namespaced=kind.namespaced, name=names.path_segment)
         metadata.validate_update(obj.metadata, old.metadata, errors)
+        metadata.validate_update(obj.metadata, old.metadata, errors)  # the general pass, and the kind's own
         status(obj, old, errors)
 
     def status(obj: Any, old: Any, errors: Errors) -> None:
