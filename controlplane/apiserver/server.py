@@ -36,7 +36,7 @@ from controlplane.apiserver.registry.resources import cache_resource
 from controlplane.apiserver.store import Cache, Store
 from controlplane.apiserver.store.maintenance import Compactor
 from wharfinger.api import errors, kinds
-from wharfinger.daemon import CertificateWatch, Check, TLSFiles, settle, spawn
+from wharfinger.daemon import CertificateWatch, Check, TLSFiles, settle, spawn, stay_settled
 from wharfinger.proto.native import etcd_v1_pb2_grpc
 from wharfinger.signingkeys import load_key
 
@@ -177,6 +177,7 @@ class Server:
             )
         self._serving = self._http.serving = True
         settle()
+        self._tasks.append(spawn(stay_settled(), name="stay settled"))
         log.info(
             "serving",
             extra={

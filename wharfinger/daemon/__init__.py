@@ -6,11 +6,11 @@ from wharfinger.daemon.health import Check, HealthServer
 from wharfinger.daemon.logs import setup_logging
 from wharfinger.daemon.notify import notify, watchdog
 from wharfinger.daemon.run import run
-from wharfinger.daemon.settle import settle
+from wharfinger.daemon.settle import settle, stay_settled
 from wharfinger.daemon.tasks import spawn
 from wharfinger.daemon.tls import TLSFiles
 
 __all__ = [
     "CertificateWatch", "Check", "HealthServer", "TLSFiles", "attend", "notify", "run", "settle", "setup_logging",
-    "spawn", "watchdog",
+    "spawn", "stay_settled", "watchdog",
 ]  # fmt: skip

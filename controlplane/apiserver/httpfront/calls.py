@@ -107,7 +107,7 @@ class Calls:
         try:
             kind = self._kind(address)
         except errors.NotFoundError:
-            self._require(incoming)  # who may not ask does not learn that there is no such thing
+            self.require(incoming)  # who may not ask does not learn that there is no such thing
             raise
         request = Request(
             incoming.user, "get", kind, address.namespace, address.name, address.subresource, warnings=incoming.warnings
@@ -132,8 +132,8 @@ class Calls:
         code = 201 if answer.created else 200
         return Reply(code, render.answer_bytes(answer, form, include), form.media)
 
-    def _require(self, incoming: Incoming) -> None:
-        """Authorise a request for a resource that is not served. Raises ForbiddenError."""
+    def require(self, incoming: Incoming) -> None:
+        """Authorise a request by its path alone, before its body is read or its kind known. Raises ForbiddenError."""
         address, query = incoming.address, incoming.query
         verbs = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
         verb = verbs.get(incoming.method, "get")

@@ -32,6 +32,8 @@ LINE_BYTES = 256 << 10
 """Of a request line: the command of an exec stands in it, and so do selectors of many names."""
 FIELD_BYTES = 32 << 10
 """Of one header."""
+HEAD_BYTES = 1 << 20
+"""Of all of a request's head, whoever sends it; as much as Go's server takes."""
 LINGER_SECONDS = 2.0
 """How long the rest of a refused body is read and dropped, so that its sender gets to see the answer."""
 _HEADERS_TOO_LARGE = 431
@@ -56,12 +58,14 @@ def cut_off(http: BaseRequest) -> None:
 class Connection(web.RequestHandler):
     """One connection of a client."""
 
-    __slots__ = ("_busy", "_patience", "_timer")
+    __slots__ = ("_busy", "_head", "_patience", "_timer")
 
     def __init__(self, manager: web.Server, *, header_seconds: float, **options: Any) -> None:
         super().__init__(manager, **options)
         self._patience = header_seconds
         self._busy = False
+        self._head = 0
+        """Bytes since the last request began to be worked on: of the next head, perhaps also of a body."""
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -77,12 +81,18 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Take bytes; between requests they begin a head, which must end in time."""
         super().data_received(data)
-        if not self._busy and self._timer is None:
+        if self._busy:
+            return
+        self._head += len(data)
+        if self._head > HEAD_BYTES:
+            self._refuse_head()
+        elif self._timer is None:
             self._wait()
 
     def begin(self) -> None:
         """Note that a request is there and is worked on."""
         self._busy = True
+        self._head = 0
         self._stop_waiting()
 
     def end(self) -> None:
@@ -96,6 +106,22 @@ class Connection(web.RequestHandler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _refuse_head(self) -> None:
+        """Answer a head without end; aiohttp has no request yet that could be answered."""
+        transport = self.transport
+        if transport is None:
+            return
+        log.info("a client whose request has no end is cut off", extra={"peer": str(self.peername)})
+        error = errors.BadRequestError(f"the request's head is too long: at most {HEAD_BYTES} bytes are taken")
+        error.status_code = _HEADERS_TOO_LARGE
+        body = render.message_bytes(error.to_status(), JSON)
+        transport.write(
+            f"HTTP/1.1 {_HEADERS_TOO_LARGE} Request Header Fields Too Large\r\nContent-Type: {JSON}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+            + body
+        )
+        self.force_close()
 
     def _give_up(self) -> None:
         self._timer = None
@@ -114,6 +140,7 @@ class Connection(web.RequestHandler):
         self, request: BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Answer a request that could not be read, and close the connection."""
+        self._head = 0
         self._stop_waiting()
         log.info("a request cannot be read", extra={"peer": str(request.remote), "error": repr(exc)[:200]})
         error: errors.StatusError

@@ -136,7 +136,8 @@ class HttpFront:
         try:
             return await self._serve(http)
         finally:
-            connection.end()
+            if not http.can_read_body or http.content.at_eof():
+                connection.end()  # else the rest of the body still comes, until the connection ends
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         start = time.perf_counter()
@@ -246,10 +247,12 @@ class HttpFront:
             return await logs.serve(http, self._relays, user, message, _HEADERS)
         if streams.is_stream(address):
             return await self._streams.serve(http, user, address)
-        data = await self._read_body(http)
         incoming = Incoming(
-            user, http.method, address, http.query, accept, http.headers.get("Content-Type", ""), data, warnings
+            user, http.method, address, http.query, accept, http.headers.get("Content-Type", ""), warnings=warnings
         )
+        if user.name == ANONYMOUS.name and http.can_read_body:
+            self._calls.require(incoming)  # strangers do not get to fill our memory with bodies
+        incoming.data = await self._read_body(http)
         return await self._calls.serve(incoming)
 
     async def _read_body(self, http: web.BaseRequest) -> bytes:

@@ -480,6 +480,15 @@ async def test_tokens_that_are_nobodys(http: Http, value: bytes) -> None:
     assert (reply.code, reply.status["reason"]) == (401, "Unauthorized")
 
 
+async def test_bodies_of_strangers_are_not_waited_for(http: Http) -> None:
+    """Nor are heads without end, which need no user at all."""
+    answer = await _raw(http, MAPS + HOST + JSON_TYPE + LENGTH + b"\r\n{")
+    assert (answer.code, answer.status["reason"], answer.closed) == (403, "Forbidden", True)
+    endless = GET + HOST + b"".join(b"X-%d: " % number + b"a" * 30_000 + b"\r\n" for number in range(120))
+    answer = await _raw(http, endless)
+    assert (answer.code, answer.status["reason"]) == (431, "BadRequest")
+
+
 async def test_expectations_that_cannot_be_met(http: Http) -> None:
     assert (await _raw(http, POST + LENGTH + b"Expect: 200-ok\r\n\r\n" + BODY)).code == 417
 
