@@ -156,7 +156,7 @@ def _judge(value: Any, schema: Schema, errors: Errors, path: str, old: Any, purs
             raise
         except CelError as error:
             message = f"rule {text!r} failed: {error}"
-        errors.append(_cause(rule, schema, path, message))
+        errors.append(_cause(rule, value, schema, path, message))
 
 
 def _spend(compiled: Program, variables: dict[str, Any], purse: _Purse) -> Any:
@@ -181,7 +181,7 @@ def _message(rule: Mapping[str, Any], variables: dict[str, Any], purse: _Purse) 
     return text or f"failed rule: {str(rule.get('rule', '')).strip()}"
 
 
-def _cause(rule: Mapping[str, Any], schema: Schema, path: str, message: str) -> FieldError:
+def _cause(rule: Mapping[str, Any], value: Any, schema: Schema, path: str, message: str) -> FieldError:
     field = f"{path}{rule.get('fieldPath', '')}".removeprefix(".") or NOWHERE
     match rule.get("reason"):
         case "FieldValueForbidden":
@@ -190,7 +190,8 @@ def _cause(rule: Mapping[str, Any], schema: Schema, path: str, message: str) -> 
             return FieldError.required(field, message)
         case "FieldValueDuplicate":
             return FieldError(field, "FieldValueDuplicate", f"Duplicate value: {message}")
-    return FieldError.invalid(field, schema.type or "any", message)
+    shown = schema.type if isinstance(value, (dict, list)) else value
+    return FieldError.invalid(field, shown, message)
 
 
 def typed(value: Any, schema: Schema | None) -> Any:
