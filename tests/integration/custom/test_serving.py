@@ -193,3 +193,26 @@ async def test_a_server_that_lags_stores_nothing_under_an_old_schema(
         reply = await asking
         assert reply.status == 422, reply.body
     assert [item["metadata"]["name"] for item in (await http.get(path))["items"]] == ["before"]
+
+
+async def test_another_server_finishes_what_a_killed_one_began(pair: Pair, http: Http, group: str) -> None:
+    path = f"/apis/{group}/v1/namespaces/default/lamps"
+    with Apiserver(pair.etcd.endpoint, folder=pair.one.folder) as third:
+        dying = Http(http.session, third)
+        await dying.create(DEFINITIONS, definition(group))
+        await asyncio.gather(*(dying.create(path, lamp(group, f"a{number}")) for number in range(300)))
+        asking = asyncio.create_task(dying.ask("DELETE", f"{DEFINITIONS}/lamps.{group}"))
+
+        async def begun() -> bool:
+            found = await http.ask("GET", f"{DEFINITIONS}/lamps.{group}")
+            return found.status == 404 or "deletionTimestamp" in found.json["metadata"]
+
+        await until(begun, "the end has begun")
+        third.kill()
+        await asyncio.gather(asking, return_exceptions=True)
+
+    async def gone() -> bool:
+        return (await http.ask("GET", f"{DEFINITIONS}/lamps.{group}")).status == 404
+
+    await until(gone, "the definition is gone")
+    assert not pair.etcd.ctl("get", "--prefix", "--keys-only", f"/registry/{group}/").strip()
