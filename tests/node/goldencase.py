@@ -138,6 +138,10 @@ class Player:
         namespace = core.Namespace()
         namespace.metadata.name = self._namespace
         await self._client.resource(core.Namespace).create(namespace)
+        # The controller that would make it does not run here; the recordings are of pods without tokens.
+        account = core.ServiceAccount(automountServiceAccountToken=False)
+        account.metadata.name, account.metadata.namespace = "default", self._namespace
+        await self._client.resource(core.ServiceAccount).create(account)
         informer = Informer(self._client.resource(core.Pod), namespace=self._namespace)
         informer.add_handler(on_add=self._seen, on_update=lambda _, new: self._seen(new), on_delete=self._gone)
         await informer.start()

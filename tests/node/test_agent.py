@@ -48,10 +48,19 @@ def cluster() -> Iterator[Cluster]:
     cluster = Cluster(folder / "c", settings, progress=lambda _: None)
     try:
         cluster.up()
+        asyncio.run(make_account(cluster))
         yield cluster
     finally:
         cluster.down(purge=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+async def make_account(cluster: Cluster) -> None:
+    """Make the account that pods run as: the controller that would make it does not run here."""
+    async with Client(ClientConfig.load(cluster.kubeconfig)) as client:
+        account = core.ServiceAccount(automountServiceAccountToken=False)
+        account.metadata.name, account.metadata.namespace = "default", "default"
+        await client.resource(core.ServiceAccount).create(account)
 
 
 @pytest.fixture
