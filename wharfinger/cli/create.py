@@ -40,6 +40,18 @@ def validation(value: str) -> str:
 @click.option("--type", default="", metavar="TYPE", help="secret: its type.")
 @click.option("--image", "images", multiple=True, metavar="IMAGE", help="deployment: a container's image.")
 @click.option("-r", "--replicas", type=click.IntRange(0), help="deployment: how many pods.")
+@click.option("--verb", "verbs", multiple=True, metavar="VERB", help="role, clusterrole: what is allowed.")
+@click.option("--resource", "resources", multiple=True, metavar="TYPE", help="role, clusterrole: with what (pods/log).")
+@click.option("--resource-name", "resource_names", multiple=True, metavar="NAME", help="role, clusterrole: only these.")
+@click.option("--non-resource-url", "non_resource_urls", multiple=True, metavar="PATH", help="clusterrole: a path.")
+@click.option("--aggregation-rule", "aggregation_rules", multiple=True, metavar="LABEL=VALUE",
+              help="clusterrole: the sum of the cluster roles with these labels.")  # fmt: skip
+@click.option("--role", default="", metavar="NAME", help="rolebinding: the role that is given.")
+@click.option("--clusterrole", default="", metavar="NAME", help="(cluster)rolebinding: the cluster role that is given.")
+@click.option("--group", "groups", multiple=True, metavar="GROUP", help="(cluster)rolebinding: to whom.")
+@click.option("--serviceaccount", "serviceaccounts", multiple=True, metavar="NAMESPACE:NAME", help="Likewise.")
+@click.option("--hard", multiple=True, metavar="NAME=AMOUNT", help="quota: a bound.")
+@click.option("--scopes", multiple=True, metavar="SCOPE", help="quota: what it is about.")
 @click.option("--save-config", is_flag=True, help="Also note the manifest in the annotation that apply works with.")
 async def create(session: Session, **given: Any) -> int:
     """Create objects from files, or small ones by name.
@@ -50,6 +62,9 @@ async def create(session: Session, **given: Any) -> int:
       wharf create configmap settings --from-literal=mode=fast
       wharf create -f manifests/ -R
       wharf create deployment web --image=nginx --replicas=3 -- nginx -g "daemon off;"
+      wharf create role reader --verb=get,list --resource=pods,pods/log
+      wharf create rolebinding reader --role=reader --user=alice --serviceaccount=shop:robot
+      wharf create quota small --hard=pods=10,requests.cpu=4
       cat pod.json | wharf create -f -
     """
     files, arguments = given["files"], given["arguments"]
@@ -63,6 +78,11 @@ async def create(session: Session, **given: Any) -> int:
     if arguments:
         from wharfinger.cli.imperative import build
 
+        if arguments[0].lower() in ("rolebinding", "clusterrolebinding"):
+            # As with kubectl, --user names here whom the role is given to, not an entry of the kubeconfig.
+            user = session.overrides.get("user")
+            session = Session({key: value for key, value in session.overrides.items() if key != "user"})
+            given["users"] = (user,) if user else ()
         source: Iterable[Manifest | Broken] = [Manifest(build(arguments, given), "")]
     else:
         source = read_all(files, recursive=given["recursive"], verb="create")

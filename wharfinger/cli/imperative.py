@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wharfinger.cli import imperative_rights as rights
 from wharfinger.cli.failures import CommandError
 from wharfinger.cli.reporting import needs
 
@@ -81,7 +82,14 @@ _MAKERS: dict[str, Callable[[str, Flags], dict[str, Any]]] = {
     "secret": _secret,
     "deployment": _deployment,
     "deploy": _deployment,
+    "role": rights.role,
+    "clusterrole": rights.cluster_role,
+    "rolebinding": rights.role_binding,
+    "clusterrolebinding": rights.cluster_role_binding,
+    "quota": rights.quota,
+    "resourcequota": rights.quota,
 }
+_SHORT = frozenset({"ns", "sa", "cm", "deploy", "resourcequota"})
 
 
 def build(arguments: Sequence[str], flags: Flags) -> dict[str, Any]:
@@ -89,7 +97,7 @@ def build(arguments: Sequence[str], flags: Flags) -> dict[str, Any]:
     words = list(arguments)
     maker = _MAKERS.get(words[0].lower())
     if maker is None:
-        known = ", ".join(name for name in _MAKERS if len(name) > 6)
+        known = ", ".join(name for name in _MAKERS if name not in _SHORT)
         raise CommandError(f"{words[0]} cannot be created without a file; give -f FILE ({known} can)")
     if maker is _secret:
         needs(len(words) > 1 and words[1] == "generic", "say which secret: wharf create secret generic NAME")

@@ -54,3 +54,26 @@ def test_acting_as_another(wharf: Wharf) -> None:
     lines = wharf("auth", "whoami").splitlines()
     assert lines[0].split() == ["ATTRIBUTE", "VALUE"]
     assert lines[1].split() == ["Username", "admin"]
+
+
+def test_rights_without_a_file(wharf: Wharf) -> None:
+    assert wharf("create", "role", "reader", "--verb=get,list", "--resource=po,pods/log,deploy") == (
+        "role.rbac.authorization.k8s.io/reader created\n"
+    )
+    rules = json.loads(wharf("get", "role", "reader", "-o", "json"))["rules"]
+    assert rules == [
+        {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/log"]},
+        {"verbs": ["get", "list"], "apiGroups": ["apps"], "resources": ["deployments"]},
+    ]
+    wharf("create", "rolebinding", "reader", "--role=reader", "--user=jane", "--serviceaccount=shop:robot")
+    assert wharf("auth", "can-i", "list", "pods", "--as", "jane") == "yes\n"
+    robot = "system:serviceaccount:shop:robot"
+    assert wharf("auth", "can-i", "list", "pods", "--as", robot) == "yes\n"
+    assert "exactly one of clusterrole or role" in wharf("create", "rolebinding", "x", "--user=jane", code=1)
+    wharf("create", "quota", "small", "--hard=pods=10,requests.cpu=4", "--scopes=NotTerminating")
+    spec = json.loads(wharf("get", "quota", "small", "-o", "json"))["spec"]
+    assert spec == {"hard": {"pods": "10", "requests.cpu": "4"}, "scopes": ["NotTerminating"]}
+    shown = wharf(
+        "create", "clusterrole", "sum", "--aggregation-rule=a=b", "--dry-run=client", "-o", "json",
+    )  # fmt: skip
+    assert json.loads(shown)["aggregationRule"] == {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
