@@ -93,8 +93,10 @@ class Target:
 class AgentCall:
     """An open bidirectional call to an agent, on serialised messages. Every way out of it must pass :meth:`cancel`."""
 
-    def __init__(self, call: Any, target: Target) -> None:
+    def __init__(self, call: Any, target: Target, under_way: set[AgentCall]) -> None:
         self._call = call
+        self._under_way = under_way
+        under_way.add(self)
         self._writing = asyncio.Lock()
         self.target = target
 
@@ -120,10 +122,16 @@ class AgentCall:
             message = await self._call.read()
         except grpc.aio.AioRpcError as error:
             raise of_peer(error, self.target.agent) from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():  # it was not we who gave up, but `PodStreams.end`
+                raise errors.ServiceUnavailableError("the apiserver ends the stream: it is stopping") from None
+            raise
         return None if message is EOF else message
 
     def cancel(self) -> None:
         """End the call; harmless when it has ended."""
+        self._under_way.discard(self)
         self._call.cancel()
 
 
@@ -133,6 +141,12 @@ class PodStreams:
     def __init__(self, api: Api, peers: Peers) -> None:
         self._api = api
         self._peers = peers
+        self._under_way: set[AgentCall] = set()
+
+    def end(self) -> None:
+        """End every stream: their clients are told that the apiserver is stopping."""
+        for call in list(self._under_way):
+            call.cancel()
 
     async def target(
         self,
@@ -175,7 +189,7 @@ class PodStreams:
         """Begin a bidirectional call; whether the agent can be reached shows when it is read."""
         channel: Any = self.channel(target)  # the stubs demand serialisers, but bytes need none
         method = channel.stream_stream(f"/wharfinger.v1.Streams/{_METHODS[subresource]}")
-        return AgentCall(method(), target)
+        return AgentCall(method(), target, self._under_way)
 
     async def begin(self, subresource: Subresource, target: Target, message: bytes) -> AgentCall:
         """Open a call with its first message, and wait until the agent has taken it on. Raises StatusError."""

@@ -92,8 +92,8 @@ class Server:
         )
         self._authenticator = Authenticator(tokens, authorizers)
         etcd = EtcdService(self.store, self._authorize_etcd)
-        pod_streams = PodStreams(self.api, self._peers)
-        relays = Relays(self.api, self._peers, pod_streams)
+        self._pods = PodStreams(self.api, self._peers)
+        relays = Relays(self.api, self._peers, self._pods)
         self._front = GrpcFront(
             self.api,
             relays,
@@ -105,7 +105,7 @@ class Server:
         self._http = HttpFront(
             self.api,
             relays,
-            pod_streams,
+            self._pods,
             tokens=tokens,
             accounts=accounts,
             checks=checks,
@@ -213,6 +213,7 @@ class Server:
         self._serving = self._http.serving = False
         self.cache.end_watches()  # clients go to another server, or come back; nobody has to wait for them
         await self._front.stop(self._config.shutdown_grace)
+        self._pods.end()
         for task in self._tasks:
             task.cancel()
         await self._peers.close()

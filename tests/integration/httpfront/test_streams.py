@@ -270,3 +270,20 @@ async def test_ports_by_channels(streams: Streams, agent: FakeAgent) -> None:
     assert str(nobody).encode() in found[3][2:]
     listening.close()
     await agent.idle()
+
+
+async def test_a_server_that_stops_says_so(
+    server: Apiserver, http: Http, streams: Streams, agent: FakeAgent, namespace: str
+) -> None:
+    with Apiserver(server.etcd, folder=server.folder) as other:
+        there = Streams(Http(http.session, f"https://127.0.0.1:{other.secure_port}", http.context), namespace)
+        socket = await there.open("exec", "hang")
+        older = await there.open("exec", "hang", protocols=(V4,))
+        await socket.receive_bytes()
+        while agent.running < 2:
+            await asyncio.sleep(0.01)
+        stopping = asyncio.create_task(asyncio.to_thread(other.stop))
+        for one in (socket, older):
+            assert status(await everything(one))["reason"] == "ServiceUnavailable"
+        await stopping
+    await agent.idle()
