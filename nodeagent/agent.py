@@ -111,6 +111,11 @@ class NodeAgent:
         self._background: list[asyncio.Task[None]] = []
 
     @property
+    def addresses(self) -> Sequence[str]:
+        """The addresses that the node reports."""
+        return self._settings.node.addresses
+
+    @property
     def name(self) -> str:
         """The node's name."""
         return self._settings.node.name

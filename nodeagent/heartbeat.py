@@ -94,6 +94,10 @@ class Heartbeats:
         beat = self._beats.get(node)
         return time.monotonic() - beat.renewed if beat is not None and beat.renewed else None
 
+    def renew(self, config: ClientConfig) -> None:
+        """Use other credentials from now on: the connection is made anew within a quarter of a second."""
+        self._config = config
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
@@ -108,13 +112,16 @@ class Heartbeats:
         for attempt in itertools.count():
             if self._stop.is_set():
                 return
-            address = self._config.endpoints[attempt % len(self._config.endpoints)]
+            config = self._config
+            address = config.endpoints[attempt % len(config.endpoints)]
             try:
-                self._session(address)
+                self._session(address, config)
             except grpc.RpcError as error:
-                if not self._trouble and not self._stop.is_set():
+                if self._config is not config:
+                    log.info("heartbeats go on with a new certificate")
+                elif not self._trouble and not self._stop.is_set():
                     log.warning("heartbeats do not get through", extra={"endpoint": address, "error": _text(error)})
-                self._trouble = True
+                self._trouble = self._config is config
             except Exception:  # without this thread the node would be given up: begin a new session, and say why
                 log.exception("heartbeats failed on a fault of ours", extra={"endpoint": address})
             for beat in list(self._beats.values()):
@@ -122,16 +129,17 @@ class Heartbeats:
             self._requests.clear()
             self._stop.wait(0.2 + random.random() * min(0.3 * attempt, 2.0))
 
-    def _session(self, address: str) -> None:
-        """Beat over one connection until it breaks."""
-        config = self._config
+    def _session(self, address: str, config: ClientConfig) -> None:
+        """Beat over one connection until it breaks, or other credentials have come."""
         credentials = grpc.ssl_channel_credentials(config.ca, config.key, config.cert)
         metadata = (("authorization", f"Bearer {config.token}"),) if config.token else None
         with grpc.secure_channel(address, credentials, options=CHANNEL_OPTIONS) as channel:
             stub: Any = resources_v1_pb2_grpc.ResourcesStub(channel)  # type: ignore[no-untyped-call]
             ended = threading.Event()
             call = stub.Write(self._batches(stub, metadata, ended), metadata=metadata)
-            watcher = threading.Thread(target=self._watch, args=(call, ended), name="heartbeat watch", daemon=True)
+            watcher = threading.Thread(
+                target=self._watch, args=(call, ended, config), name="heartbeat watch", daemon=True
+            )
             watcher.start()
             try:
                 for results in call:
@@ -141,12 +149,12 @@ class Heartbeats:
                 ended.set()
                 call.cancel()
 
-    def _watch(self, call: Any, ended: threading.Event) -> None:
-        """Break a connection that has fallen silent, and all when the thread is to stop."""
+    def _watch(self, call: Any, ended: threading.Event, config: ClientConfig) -> None:
+        """Break a connection that fell silent or has old credentials, and all when the thread is to stop."""
         while not ended.wait(0.25):
             oldest = min((beat.sent for beat in list(self._beats.values()) if beat.sent), default=0.0)
             silent = oldest and time.monotonic() - oldest > ANSWER_SECONDS
-            if silent or self._stop.is_set():
+            if silent or self._config is not config or self._stop.is_set():
                 call.cancel()
                 return
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from nodeagent import rootlock
+from nodeagent import identity, joining, rootlock
 from nodeagent.agent import AgentSettings, NodeAgent, Shared
 from nodeagent.configsource import ApiConfigSource
 from nodeagent.cri.runtime import CriRuntime
@@ -54,10 +54,36 @@ def main(argv: Sequence[str] | None = None) -> None:
     daemon.setup_logging(options.log_level, options.log_format)
     try:
         rootlock.take(options.root_dir)
-        config = ClientConfig.load(options.kubeconfig, options.context)
+        if not options.bootstrap_kubeconfig:
+            ClientConfig.load(options.kubeconfig, options.context)  # what is wrong is said at once
     except (ConfigError, rootlock.RootTakenError, OSError) as error:
         sys.exit(f"wharf-nodeagent: {error}")
-    daemon.run(lambda stop: serve(options, config, stop))
+    try:
+        daemon.run(partial(run, options))
+    except ConfigError as error:
+        sys.exit(f"wharf-nodeagent: {error}")
+
+
+async def run(options: Options, stop: asyncio.Event) -> None:
+    """Join the cluster if need be, then serve. Raises ConfigError."""
+    if options.bootstrap_kubeconfig and options.kubeconfig and joining.is_needed(options.kubeconfig):
+        joined = daemon.spawn(
+            joining.join(
+                bootstrap=options.bootstrap_kubeconfig,
+                kubeconfig=options.kubeconfig,
+                directory=identity.directory_of(options),
+                node=options.node_name or read_machine(options.root_dir).hostname,
+            ),
+            name="joining",
+        )
+        stopping = daemon.spawn(_stopped(stop), name="stop")
+        await asyncio.wait([joined, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not joined.done():
+            joined.cancel()
+            return
+        joined.result()
+    await serve(options, ClientConfig.load(options.kubeconfig, options.context), stop)
 
 
 def _stay_small() -> None:
@@ -106,9 +132,12 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
             if options.hollow
             else [_agent(shared, options, config, machine, name)]
         )
-        streams = StreamServer(agents) if options.port and options.tls_cert_file else None
+        serving = options.tls_cert_file or options.rotate_server_certificates
+        streams = StreamServer(agents) if options.port and serving else None
         health = _health(options, agents, heartbeats)
+        papers = identity.Identity(options, agents[0], client=client, heartbeats=heartbeats, streams=streams)
         tasks = [
+            daemon.spawn(papers.run(), name="certificates"),
             daemon.spawn(pulse.beat(), name="pulse"),
             daemon.spawn(daemon.watchdog(), name="watchdog"),
             starting := daemon.spawn(_start(shared, agents), name="start"),
@@ -121,7 +150,7 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
             tasks.append(daemon.spawn(rotation.run(), name="log rotation"))
         heartbeats.start()
         try:
-            if streams is not None:
+            if streams is not None and options.tls_cert_file:
                 await streams.start(options)
             if health is not None:
                 await health.start()

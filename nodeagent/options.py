@@ -10,7 +10,7 @@ from typing import Literal
 
 from wharfinger.api import quantity
 from wharfinger.api.types import core
-from wharfinger.daemon.flags import duration
+from wharfinger.daemon.flags import boolean, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,10 @@ class Options:
     """Everything that can be set; durations in seconds."""
 
     kubeconfig: str | None
+    bootstrap_kubeconfig: str | None
+    cert_dir: Path | None
+    rotate_certificates: bool
+    rotate_server_certificates: bool
     context: str | None
     node_name: str
     node_ip: str
@@ -66,6 +70,22 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     add = parser.add_argument
     add("--kubeconfig", help="kubeconfig with the apiserver's address and the node's credentials")
     add("--context", help="context of the kubeconfig to use")
+    add(
+        "--bootstrap-kubeconfig", metavar="FILE",
+        help="kubeconfig with a bootstrap token: without --kubeconfig's file, join by it and write that file",
+    )  # fmt: skip
+    add(
+        "--cert-dir", type=Path, metavar="FOLDER",
+        help="folder of the certificates that the node asked for itself (default: pki below --root-dir)",
+    )  # fmt: skip
+    add(
+        "--rotate-certificates", type=boolean, nargs="?", const=True, default=True,
+        help="renew the client certificate before it ends, if the node asked for it itself",
+    )  # fmt: skip
+    add(
+        "--rotate-server-certificates", type=boolean, nargs="?", const=True, default=False,
+        help="ask the cluster for the serving certificate, and renew it (instead of --tls-cert-file)",
+    )  # fmt: skip
     add("--node-name", "--hostname-override", default="", help="name of the node (default: the host's name)")
     add("--node-ip", default="", help="address that the node reports (default: the one that leads to the apiserver)")
     add("--node-labels", type=_pairs, default={}, metavar="K=V,…", help="labels that the node registers with")
@@ -126,6 +146,12 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     for name in ("heartbeat_interval", "relist_interval"):
         if values[name] <= 0:
             parser.error(f"--{name.replace('_', '-')} must be more than 0")
+    if values["bootstrap_kubeconfig"] and not values["kubeconfig"]:
+        parser.error("--bootstrap-kubeconfig needs --kubeconfig: the file to write")
+    if values["hollow"] and (values["bootstrap_kubeconfig"] or values["rotate_server_certificates"]):
+        parser.error("hollow nodes share an identity that is given to them: they ask for no certificates")
+    if values["rotate_server_certificates"] and values["tls_cert_file"]:
+        parser.error("--rotate-server-certificates and --tls-cert-file exclude each other")
     if values["hollow"] < 0:
         parser.error("--hollow must not be negative")
     if values["healthz_port"] is None:

@@ -9,6 +9,7 @@ person.
 from __future__ import annotations
 
 import logging
+import time
 
 from controlplane.controllers import certificate_rules as rules
 from controlplane.controllers.context import Context, work
@@ -18,8 +19,8 @@ from wharfinger.api.types import authorization, certificates, core
 log = logging.getLogger(__name__)
 
 WORKERS = 2
-RETRY_SECONDS = 5.0
-"""A node's addresses may come after its request."""
+RETRY_SECONDS = (1.0, 60.0)
+"""A node's addresses may come after its request: look again, the older the request the later."""
 
 
 class CertificateApprovalController:
@@ -94,7 +95,8 @@ class CertificateApprovalController:
         else:
             why = rules.foreign_names(asked, self._nodes.get(asked.node), self._nodes.items())
             if why:
-                self._queue.add_after(request.metadata.name, RETRY_SECONDS)
+                age = time.time() - request.metadata.creationTimestamp.seconds
+                self._queue.add_after(request.metadata.name, min(max(age, RETRY_SECONDS[0]), RETRY_SECONDS[1]))
         if not why:
             return "Auto approving kubelet serving certificate: its names are the node's own."
         log.info("a serving certificate is not approved", extra={"csr": request.metadata.name, "reason": why})

@@ -47,6 +47,11 @@ class Client:
         """Close the connections; copies made by :meth:`fenced` share them."""
         await self.transport.close()
 
+    def renew(self, config: ClientConfig) -> None:
+        """Use other credentials from now on; what was opened by this client goes over to them by itself."""
+        self.config = config
+        self.transport.renew(config)
+
     def fenced(self, fence: native.Fence) -> Client:
         """Return a client on the same connections whose every write is refused once the fence's term has ended."""
         return Client(self.config, transport=self.transport, fence=fence)

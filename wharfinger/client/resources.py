@@ -283,20 +283,21 @@ class ResourceClient(Generic[M]):
         endpoint = self._transport.endpoint()
         call = endpoint.resources.Watch(request, metadata=self._transport.metadata)
         try:
-            async for batch in call:
-                events = []
-                for event in batch.events:
-                    if event.type == native.ERROR:
-                        raise errors.from_status(meta.Status.FromString(event.object))
-                    events.append(
-                        Event(
-                            _EVENT_NAMES[event.type],
-                            message.FromString(event.object),
-                            str(event.resource_version),
-                            event.initial_events_end,
+            with endpoint.lasting(call):
+                async for batch in call:
+                    events = []
+                    for event in batch.events:
+                        if event.type == native.ERROR:
+                            raise errors.from_status(meta.Status.FromString(event.object))
+                        events.append(
+                            Event(
+                                _EVENT_NAMES[event.type],
+                                message.FromString(event.object),
+                                str(event.resource_version),
+                                event.initial_events_end,
+                            )
                         )
-                    )
-                yield events
+                    yield events
         except grpc.aio.AioRpcError as error:
             raise self._transport.translate(endpoint, error) from error
         finally:

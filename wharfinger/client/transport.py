@@ -7,8 +7,10 @@ not repeated here: one that ended as unavailable may have happened, so only the 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import grpc
@@ -50,6 +52,8 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.so_reuseport", 0),
 ]
 """For every gRPC server of ours: the keepalive pings above must not be taken for an attack."""
+
+_RETIRE_SECONDS = 30.0
 
 STATUS_DETAILS = "grpc-status-details-bin"
 STATUS_TYPE_URL = "type.googleapis.com/" + meta.Status.DESCRIPTOR.full_name
@@ -94,6 +98,31 @@ class Endpoint:
         self.server = resources_v1_pb2_grpc.ServerStub(self.channel)  # type: ignore[no-untyped-call]
         self.streams = streams_v1_pb2_grpc.StreamsStub(self.channel)  # type: ignore[no-untyped-call]
         self.scheduling = scheduling_v1_pb2_grpc.SchedulingStub(self.channel)  # type: ignore[no-untyped-call]
+        self.retired = False
+        """Whether calls are to go elsewhere: its credentials were replaced."""
+        self._lasting: set[Any] = set()
+
+    @contextlib.contextmanager
+    def lasting(self, call: Any) -> Iterator[None]:
+        """Look after a call that may last for ever: when the endpoint is retired it is broken off like a lost
+        connection. In the body, ServiceUnavailableError stands for that."""
+        self._lasting.add(call)
+        try:
+            yield
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self.retired or (task is not None and task.cancelling()):
+                raise
+            raise errors.ServiceUnavailableError("the connection is made anew, with other credentials") from None
+        finally:
+            self._lasting.discard(call)
+
+    async def retire(self) -> None:
+        """Break off what lasts, let the other calls end, and close."""
+        self.retired = True
+        for call in list(self._lasting):
+            call.cancel()
+        await self.channel.close(_RETIRE_SECONDS)
 
 
 class Transport:
@@ -108,7 +137,17 @@ class Transport:
             metadata += config.acting_as.metadata()
         self.metadata: tuple[tuple[str, str], ...] | None = tuple(metadata) or None
         self._endpoints: dict[str, Endpoint] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
         self._current = 0
+
+    def renew(self, config: ClientConfig) -> None:
+        """Use other credentials from now on. Watches and write streams come back by themselves, on new connections."""
+        self.config = config
+        old, self._endpoints = self._endpoints, {}
+        for endpoint in old.values():
+            task = asyncio.get_running_loop().create_task(endpoint.retire(), name="retire connection")
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
 
     def endpoint(self) -> Endpoint:
         """Return the endpoint that calls should use now."""
@@ -154,6 +193,8 @@ class Transport:
 
     async def close(self) -> None:
         """Close every channel; calls under way are cancelled."""
+        for task in list(self._retiring):
+            task.cancel()
         for endpoint in self._endpoints.values():
             await endpoint.channel.close(None)
         self._endpoints.clear()

@@ -171,11 +171,14 @@ class Writer:
         ended = asyncio.Event()
         call = endpoint.resources.Write(self._batches(ended), metadata=self._transport.metadata)
         try:
-            async for results in call:
-                for result in results.results:
-                    future = self._waiting.get(result.id)
-                    if future is not None and not future.done():
-                        future.set_result(result)
+            with endpoint.lasting(call):
+                async for results in call:
+                    for result in results.results:
+                        future = self._waiting.get(result.id)
+                        if future is not None and not future.done():
+                            future.set_result(result)
+        except errors.ServiceUnavailableError as error:
+            failure = error
         except grpc.aio.AioRpcError as error:
             failure = self._transport.translate(endpoint, error)
         finally:

@@ -172,11 +172,9 @@ class Plane:
         self._processes.append(self.apiserver)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.apiserver.alive:
-            try:
-                socket.create_connection(("127.0.0.1", self.grpc_port), timeout=1).close()
+            if self.apiserver.said("apiserver.server serving"):  # a port that is open is not served yet
                 return
-            except OSError:
-                time.sleep(0.05)
+            time.sleep(0.05)
         raise RuntimeError(f"the apiserver did not start:\n{self.apiserver.log.read_text()[-3000:]}")
 
     def manager(self, *flags: str, name: str = "manager") -> Manager:
