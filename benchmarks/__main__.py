@@ -22,7 +22,9 @@ RESULTS = Path(__file__).parent / "results"
 @click.option("--quick", is_flag=True, help="Smaller sizes, to see that it works; the figures say little.")
 @click.option("--nodes", multiple=True, type=int, help="sched: only at this number of nodes (500, 5000, 15000).")
 @click.option("--workload", multiple=True, help="sched: only this workload of benchmarks/workloads.yaml.")
-@click.option("--mode", multiple=True, type=click.Choice(["standing", "created"]), help="sched: only this mode.")
+@click.option(
+    "--mode", multiple=True, type=click.Choice(["standing", "created", "decide"]), help="sched: only this mode."
+)
 def main(
     names: tuple[str, ...],
     runs: int | None,

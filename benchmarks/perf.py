@@ -13,7 +13,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from wharfinger.api.types import core
 from wharfinger.client import Client
 from wharfinger.devtools.cluster import Cluster
 
-Mode = Literal["standing", "created"]
+Mode = Literal["standing", "created", "decide"]
 MODES: tuple[Mode, ...] = ("standing", "created")
 WORKLOADS = Path(__file__).parent / "workloads.yaml"
 LIMIT_SECONDS = 240
@@ -61,6 +61,8 @@ class Figures:
     seconds: float
     cpu: Mapping[str, float]
     """Process -> seconds of CPU in that time; ``load`` is the benchmark itself."""
+    placed: int = 0
+    """How many of the pods got a node."""
 
     @property
     def rate(self) -> float:
@@ -86,11 +88,36 @@ def load(path: Path = WORKLOADS) -> tuple[dict[str, Workload], dict[str, Any]]:
     return workloads, document["objects"]
 
 
+def make(
+    objects: Mapping[str, Any], template: str, count: int, *, namespace: str = "", number: int = 0
+) -> Iterator[Message]:
+    """Yield so many objects of a template, each with a name of its own; `number` tells the names of ops apart."""
+    document = objects[template]
+    kind = kinds.by_kind(document.get("apiVersion", "v1"), document.get("kind", "Pod"))
+    if kind is None:
+        raise ValueError(f"object {template!r} is of a kind that the schema does not know")
+    text = json.dumps(document)
+    differ = bool(_INDEX.search(text))
+    base = None
+    for index in range(count):
+        if base is None or differ:
+            filled = _INDEX.sub(lambda found: str(index % int(found[1] or count)), text) if differ else text  # noqa: B023
+            base = codec.from_json(filled.encode(), kind.message).message
+        made: Any = kind.message()
+        made.CopyFrom(base)
+        metadata = made.metadata
+        if metadata.generateName:
+            metadata.name, metadata.generateName = f"{metadata.generateName}{number}-{index}", ""
+        if kind.namespaced:
+            metadata.namespace = namespace or "default"
+        yield made
+
+
 async def run(
     workload: Workload, objects: Mapping[str, Any], nodes: int, *, modes: tuple[Mode, ...], **overrides: int
 ) -> dict[Mode, Figures]:
     """Run a workload at one of its sizes; returns the figures of each mode."""
-    wanted = [mode for mode in ("created", "standing") if mode in modes and mode in workload.modes]
+    wanted: list[Mode] = [mode for mode in MODES[::-1] if mode in modes and mode in workload.modes]
     figures: dict[Mode, Figures] = {}
     for group in ([mode] for mode in wanted) if workload.fresh else [wanted]:
         async with world(start=[APISERVER, SCHEDULER]) as (cluster, client):
@@ -167,7 +194,7 @@ class _Run:
         client: Client,
         objects: Mapping[str, Any],
         parameters: Mapping[str, int],
-        modes: list[Mode],
+        modes: Sequence[Mode],
     ) -> None:
         self._cluster = cluster
         self._client = client
@@ -199,30 +226,9 @@ class _Run:
             return self._parameters[value[1:]]
         return value
 
-    # -- objects
-
     def _make(self, template: str, count: int, namespace: str = "") -> Iterator[Message]:
-        """Yield so many objects of a template, each with a name of its own."""
-        document = self._objects[template]
-        kind = kinds.by_kind(document.get("apiVersion", "v1"), document.get("kind", "Pod"))
-        if kind is None:
-            raise ValueError(f"object {template!r} is of a kind that the schema does not know")
-        text = json.dumps(document)
-        differ = bool(_INDEX.search(text))
         self._number += 1
-        base = None
-        for index in range(count):
-            if base is None or differ:
-                filled = _INDEX.sub(lambda found: str(index % int(found[1] or count)), text) if differ else text  # noqa: B023
-                base = codec.from_json(filled.encode(), kind.message).message
-            made: Any = kind.message()
-            made.CopyFrom(base)
-            metadata = made.metadata
-            if metadata.generateName:
-                metadata.name, metadata.generateName = f"{metadata.generateName}{self._number}-{index}", ""
-            if kind.namespaced:
-                metadata.namespace = namespace or "default"
-            yield made
+        return make(self._objects, template, count, namespace=namespace, number=self._number)
 
     # -- opcodes
 
@@ -331,7 +337,7 @@ class _Run:
             await self._create(pods)
             await tracker.bound()
         used = {name: seconds - self._cpu_first.get(name, 0.0) for name, seconds in self._cpu().items()}
-        self._figures[mode] = Figures(len(pods), tracker.last - started, used)
+        self._figures[mode] = Figures(len(pods), tracker.last - started, used, len(pods))
 
     async def _create(self, pods: list[Any]) -> None:
         async with self._client.writer() as writer:

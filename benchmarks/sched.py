@@ -2,7 +2,7 @@
 
 All processes share the machine's cores. The figures of kube-scheduler are of another day (published.yaml says where
 they are from), so the raw compare-and-swap rate of etcd in this run stands beside. A workload without a figure of its
-own is held against that of SchedulingBasic.
+own is held against that of SchedulingBasic. A third mode, decide, leaves out everything but the engine.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import click
 import yaml
 
 from benchmarks import perf
+from benchmarks.decide import decide
 from benchmarks.perf import Figures, Mode, Workload
 from benchmarks.raw_etcd import raw_cas_rate
 from benchmarks.report import Report
-from benchmarks.world import APISERVER, SCHEDULER, world
+from benchmarks.world import APISERVER, world
 
 PUBLISHED = Path(__file__).parent / "published.yaml"
 AIMS: dict[Mode, int] = {"standing": 10, "created": 5}
@@ -45,21 +46,35 @@ async def measure(
     wanted: tuple[Mode, ...] = tuple(modes) or perf.MODES
     published = yaml.safe_load(PUBLISHED.read_text())
     report = Report("sched")
-    report.add("raw etcd compare-and-swap, 64 concurrent", [await _raw() for _ in range(runs)], "/s")
+    stores = any(mode in perf.MODES for mode in wanted)
+    if stores:
+        report.add("raw etcd compare-and-swap, 64 concurrent", [await _raw() for _ in range(runs)], "/s")
     for workload in chosen:
         rates: dict[tuple[int, Mode], float] = {}
         grows = (GROWN,) if workload.growth and AIMED in sizes and not nodes else ()
         for size in (*sizes, *grows):
             if size not in workload.sizes:
                 continue
-            found = [await perf.run(workload, objects, size, modes=wanted) for _ in range(runs)]
-            for mode in (mode for mode in wanted if mode in workload.modes):
+            found = [await _run(workload, objects, size, wanted) for _ in range(runs)]
+            for mode in (mode for mode in wanted if mode in found[0]):
                 rates[size, mode] = _add(report, workload, size, mode, [entry[mode] for entry in found], published)
-            if workload.compare:
+            if workload.compare and any(mode in perf.MODES for mode in wanted):
                 await _compare(report, workload, objects, size, rates=rates, modes=wanted, runs=runs)
         _growth(report, workload, rates, wanted)
-    report.add("raw etcd compare-and-swap afterwards", [await _raw() for _ in range(runs)], "/s")
+    if stores:
+        report.add("raw etcd compare-and-swap afterwards", [await _raw() for _ in range(runs)], "/s")
     return report
+
+
+async def _run(
+    workload: Workload, objects: Mapping[str, Any], size: int, modes: tuple[Mode, ...]
+) -> dict[Mode, Figures]:
+    figures: dict[Mode, Figures] = {}
+    if "decide" in modes:
+        figures["decide"] = decide(workload, objects, size)
+    if any(mode in workload.modes for mode in modes):
+        figures |= await perf.run(workload, objects, size, modes=modes)
+    return figures
 
 
 def _add(
@@ -69,7 +84,7 @@ def _add(
     here = figures.get("here", {}).get(size)
     mark = "" if here else "*"
     here = here or published[BASIC]["here"].get(size)
-    aim = AIMS[mode] * here if here and size == AIMED and not workload.compare else None
+    aim = AIMS[mode] * here if here and mode in AIMS and size == AIMED and not workload.compare else None
     note = f"kube {here:g}{mark}" if here else ""
     threshold = figures.get("published", {}).get(size)
     note += f", published {threshold:g}" if threshold else ""
@@ -83,7 +98,7 @@ def _add(
 
 def _cpu(found: Sequence[Figures]) -> str:
     """Say what the cheapest run cost; on a machine that is busy with other things only this can be compared."""
-    best = min(found, key=lambda entry: entry.cpu_us.get(SCHEDULER, 0.0))
+    best = min(found, key=lambda entry: sum(entry.cpu.values()))
     return "CPU µs/pod: " + ", ".join(f"{name} {value:,.0f}" for name, value in best.cpu_us.items())
 
 

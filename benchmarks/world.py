@@ -76,25 +76,27 @@ def make_node(index: int, *, cpu: str = "32", memory: str = "256Gi", pods: str =
     return node
 
 
+def node_like(index: int, like: core.Node | None) -> core.Node:
+    """Return a node with labels and allocatable of another."""
+    node = make_node(index)
+    if like is not None:
+        node.metadata.labels.update(like.metadata.labels)
+        for amounts in (node.status.capacity, node.status.allocatable):
+            for resource, amount in like.status.allocatable.items():
+                amounts[resource].string = amount.string
+    return node
+
+
 async def create_nodes(client: Client, count: int, *, like: core.Node | None = None) -> None:
     """Create Ready nodes, with labels and allocatable of `like` if given; admission's taint is taken off."""
     async with client.writer() as writer:
 
-        def make(index: int) -> core.Node:
-            node = make_node(index)
-            if like is not None:
-                node.metadata.labels.update(like.metadata.labels)
-                for amounts in (node.status.capacity, node.status.allocatable):
-                    for resource, amount in like.status.allocatable.items():
-                        amounts[resource].string = amount.string
-            return node
-
         async def one(index: int) -> None:
-            node = await writer.create(make(index))
+            node = await writer.create(node_like(index, like))
             if node.spec.taints:
                 await writer.patch(core.Node, node.metadata.name, patch={"spec": {"taints": None}}, brief=True)
             if not node.status.capacity:
-                node.status.CopyFrom(make(index).status)
+                node.status.CopyFrom(node_like(index, like).status)
                 node.metadata.resourceVersion = ""
                 await writer.update(node, subresource="status", brief=True)
 
