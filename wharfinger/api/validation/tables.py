@@ -15,6 +15,7 @@ from wharfinger.api.validation import (
     config,
     definitions,
     endpoints,
+    flow_control,
     jobs,
     leases,
     namespaces,
@@ -36,9 +37,9 @@ from wharfinger.api.validation import events as event_rules
 from wharfinger.api.validation.registry import Rules
 
 _MODULES: tuple[Any, ...] = (
-    autoscalers, budgets, certificates, claims, config, definitions, endpoints, event_rules, jobs, leases, namespaces,
-    networks, nodes, persistent_volumes, pod_groups, pods, priority_classes, quotas, reviews, roles, runtime_classes,
-    services, webhooks, workloads,
+    autoscalers, budgets, certificates, claims, config, definitions, endpoints, event_rules, flow_control, jobs, leases,
+    namespaces, networks, nodes, persistent_volumes, pod_groups, pods, priority_classes, quotas, reviews, roles,
+    runtime_classes, services, webhooks, workloads,
 )  # fmt: skip
 
 UNCHECKED_METADATA: frozenset[type[Message]] = frozenset({core.Event, policy.PodDisruptionBudget})
