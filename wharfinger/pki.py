@@ -35,7 +35,7 @@ import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 BACKDATE = timedelta(days=1)
@@ -236,6 +236,54 @@ def issue_server(
 ) -> Pair:
     """Make a serving certificate for the DNS names and addresses given; `client` also lets it authenticate (peers)."""
     return issue(ca, Request(name, (), tuple(dns), tuple(ips), client=client, server=True, lifetime=lifetime))
+
+
+def read_ca(cert_path: Path, key_path: Path) -> CA:
+    """Read an authority from two files. Raises OSError, or PKIError when they are no pair."""
+    ca = CA(cert_path.read_bytes(), key_path.read_bytes(), cert_path)
+    try:
+        matching = ca.certificate.public_key() == ca.private_key.public_key()
+    except ValueError as error:
+        raise PKIError(f"{cert_path} or {key_path} cannot be read: {error}") from error
+    if not matching:
+        raise PKIError(f"{key_path} is not the key of {cert_path}")
+    return ca
+
+
+def sign(ca: CA, asked: x509.CertificateSigningRequest, *, client: bool, server: bool, lifetime: timedelta) -> bytes:
+    """Sign a request that somebody has checked: its subject, DNS names and addresses, for the uses given. PEM.
+
+    It is valid from a quarter of its life ago (a day at most): clocks differ, and who renews at a share of the whole
+    life must not find that share over.
+    """
+    lifetime = min(lifetime, ca.certificate.not_valid_after_utc - _now())
+    usage = x509.KeyUsage(
+        digital_signature=True, key_cert_sign=False, crl_sign=False, content_commitment=False,
+        key_encipherment=isinstance(asked.public_key(), rsa.RSAPublicKey),
+        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    now = _now().replace(microsecond=0)
+    public_key: Any = asked.public_key()
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(asked.subject)
+        .issuer_name(ca.certificate.subject)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - min(BACKDATE, lifetime / 4))
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.ExtendedKeyUsage(Request("", client=client, server=server)._usages()), critical=False)
+        .add_extension(_authority_key_identifier(ca.certificate), critical=False)
+    )
+    try:
+        names = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        names = None
+    if names is not None:
+        builder = builder.add_extension(names, critical=False)
+    return _pem(builder.sign(ca.private_key, hashes.SHA256()))
 
 
 def ensure(ca: CA, directory: Path | str, stem: str, request: Request) -> Made:

@@ -16,6 +16,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
+from controlplane.controllers.account_tokens import AccountTokenController
+from controlplane.controllers.certificate_approval import CertificateApprovalController
+from controlplane.controllers.certificate_cleaner import CertificateCleaner, TokenCleaner
+from controlplane.controllers.certificate_signing import CertificateSigningController
 from controlplane.controllers.context import Context, Controller, SharedInformers
 from controlplane.controllers.deployment import DeploymentController
 from controlplane.controllers.disruption import DisruptionController
@@ -49,7 +53,12 @@ FACTORIES: tuple[Callable[[Context], Controller], ...] = (
     NamespaceController,
     PodGarbageCollector,
     ServiceAccountController,
+    AccountTokenController,
     RootCAPublisher,
+    CertificateApprovalController,
+    CertificateSigningController,
+    CertificateCleaner,
+    TokenCleaner,
     StorageProtectionController,
     RoleAggregationController,
     ResourceQuotaController,
@@ -140,6 +149,10 @@ class Manager:
         if name == GarbageCollector.name and not self._options.enable_garbage_collector:
             return False
         if name == RootCAPublisher.name and not self._options.root_ca_file:
+            return False
+        if name == AccountTokenController.name and not self._options.service_account_private_key_file:
+            return False
+        if name == CertificateSigningController.name and not self._options.cluster_signing_cert_file:
             return False
         return self._options.enabled(name)
 

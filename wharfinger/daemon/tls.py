@@ -1,17 +1,29 @@
-"""The certificate files of a daemon."""
+"""The certificate files of a daemon, read anew when they change: renewing a certificate needs no restart.
+
+Files are compared by what stat says of them, at each handshake: three system calls. A pair that cannot be read, or
+whose halves do not belong together (one of two files is replaced first), is passed over until it is whole; the daemon
+goes on with what it had.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
+
+log = logging.getLogger(__name__)
+
+_Stamp = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
 class TLSFiles:
-    """A certificate, its key, and the authority whose clients are believed."""
+    """A certificate, its key, and the authority whose clients are believed. Both halves may be one file."""
 
     cert: Path
     key: Path
@@ -22,14 +34,20 @@ class TLSFiles:
 
         Raises ValueError when a certificate is demanded and no authority is set, OSError when a file is unreadable.
         """
-        pair = (self.key.read_bytes(), self.cert.read_bytes())
-        if not require_client:
-            return grpc.ssl_server_credentials([pair])
-        if self.client_ca is None:
+        if require_client and self.client_ca is None:
             raise ValueError("client certificates are demanded, but no client CA file is set")
-        return grpc.ssl_server_credentials(
-            [pair], root_certificates=self.client_ca.read_bytes(), require_client_auth=True
+        changes = _Changes(self)
+
+        def fetch() -> Any:  # None: as before
+            return self._configuration(require_client) if changes.there_are() else None
+
+        return grpc.dynamic_ssl_server_credentials(
+            self._configuration(require_client), fetch, require_client_authentication=require_client
         )
+
+    def _configuration(self, require_client: bool) -> grpc.ServerCertificateConfiguration:
+        ca = self.client_ca.read_bytes() if require_client and self.client_ca is not None else None
+        return grpc.ssl_server_certificate_configuration([(self.key.read_bytes(), self.cert.read_bytes())], ca)
 
     def ssl_context(self) -> ssl.SSLContext:
         """Return a context for HTTPS that takes client certificates but does not demand them."""
@@ -39,4 +57,45 @@ class TLSFiles:
         if self.client_ca is not None:
             context.load_verify_locations(self.client_ca)
             context.verify_mode = ssl.CERT_OPTIONAL
+        changes = _Changes(self)
+
+        def hello(*_: Any) -> None:
+            """Read what is new: OpenSSL calls this at each client's hello, and the next connection gets it."""
+            if changes.there_are():
+                context.load_cert_chain(self.cert, self.key)
+                if self.client_ca is not None:
+                    context.load_verify_locations(self.client_ca)
+
+        context.sni_callback = hello
         return context
+
+
+class _Changes:
+    """Tells when files are no longer those that were read last."""
+
+    def __init__(self, files: TLSFiles) -> None:
+        self._files = files
+        self._seen = self._stamp()
+        self._refused: _Stamp | None = None
+
+    def there_are(self) -> bool:
+        """Whether the files have changed since the last yes, and can be used."""
+        try:
+            stamp = self._stamp()
+            if stamp in (self._seen, self._refused):
+                return False
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._files.cert, self._files.key)
+        except FileNotFoundError:
+            return False  # in the middle of being replaced
+        except OSError as error:  # ssl.SSLError is one
+            self._refused = stamp
+            log.error("a new certificate cannot be used", extra={"file": str(self._files.cert), "error": str(error)})
+            return False
+        self._seen, self._refused = stamp, None
+        log.info("a new certificate is used from now on", extra={"file": str(self._files.cert)})
+        return True
+
+    def _stamp(self) -> _Stamp:
+        files = self._files
+        found = (os.stat(path) for path in (files.cert, files.key, files.client_ca) if path is not None)
+        return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found)
