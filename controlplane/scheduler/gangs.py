@@ -250,4 +250,3 @@ class Gangs:
     def _tidy(self, gang: Gang) -> None:
         if gang.group is None and not gang.members:
             self._gangs.pop(gang.key, None)
-            self.changed.pop(gang, None)

@@ -201,10 +201,11 @@ class GangWork:
                 self._queue.update(queued, now)
                 if queued.state == "unschedulable" and (news or (queued.kind is gang) != bool(gang.needed)):
                     self._queue.reconsider(queued, now)
-            if not gang.needed or not gang.pending:
+            incomplete = gang.refusal() is not None
+            if incomplete or not gang.needed:
                 self._refusals.pop(gang, None)
-                if gang in self._held and not gang.pending:
-                    self._release(gang)
+            if incomplete and gang in self._held:
+                self._release(gang)
             if gang.ours or (not gang.members and DEFAULT_SCHEDULER_NAME in self._engine.profiles):
                 self._groups.note(gang, self.standing(gang))
 

@@ -10,10 +10,12 @@ import pytest_asyncio
 
 from controlplane.scheduler import binder as binder_module
 from controlplane.scheduler import leadership as leadership_module
+from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.gangplacing import GangRefusal
 from controlplane.scheduler.gangs import Group
 from controlplane.scheduler.observed import ObservedNode
 from controlplane.scheduler.pending import pending
+from controlplane.scheduler.profile import DEFAULT_PLUGINS, Profile
 from tests.unit.scheduler.builders import node, pod
 from tests.unit.scheduler.test_leadership import Client, Setup, Writer, accept, refuse
 from wharfinger.api import errors
@@ -290,6 +292,57 @@ async def test_room_is_given_back_when_the_time_is_over(setup: Gangs) -> None:
     assert not setup.term.engine.nominations
     assert setup.standing() == ("Pending", "Unschedulable")
     assert setup.term._gangs.next_release == float("inf")
+
+
+async def test_room_is_given_back_when_a_member_is_deleted(setup: Gangs) -> None:
+    setup.see(pod("cheap", {"cpu": "800m"}, node_name="a"))
+    setup.group(2)
+    setup.node("b", "400m")
+    for name in ("one", "two"):
+        setup.see(member(name, priority=5))
+    await setup.turn()
+    await _settled(setup)
+    assert len(setup.term.engine.nominations._nodes) == 2
+    setup.term.drop_pod("default/two")
+    await setup.turn()
+    assert not setup.term.engine.nominations
+    assert setup.standing() == ("Pending", "NotEnoughMembers")
+
+
+async def test_a_group_that_is_deleted_holds_its_members_back(setup: Gangs) -> None:
+    setup.group(2)
+    for name in ("one", "two"):
+        setup.see(member(name, "600m"))
+    await setup.turn()
+    setup.term.engine.gangs.set_group("default/train", None)
+    setup.node("b")
+    await setup.turn(later=5)
+    assert setup.state("one") == "gated"
+    assert not setup.bound
+    setup.group(2)
+    await setup.turn(later=5)
+    assert len(setup.bound) == 2
+
+
+async def test_nothing_is_kept_of_gangs_that_are_gone(setup: Gangs) -> None:
+    setup.group(2)
+    for name in ("one", "two"):
+        setup.see(member(name, "600m"))
+    await setup.turn()
+    assert setup.term._gangs._refusals
+    setup.term.drop_pod("default/one")
+    setup.term.drop_pod("default/two")
+    setup.term.engine.gangs.set_group("default/train", None)
+    await setup.turn()
+    assert not setup.term.engine.gangs
+    assert not setup.term.engine.gangs.changed
+    assert not setup.term._gangs._refusals
+
+
+async def test_profiles_without_the_plugin_place_members_like_other_pods(setup: Gangs) -> None:
+    profile = Profile(enabled=[entry for entry in DEFAULT_PLUGINS if entry.name != "GangScheduling"])
+    engine = Engine([profile])
+    assert engine.pods.info(member("one")).gang is None
 
 
 async def test_a_plugin_that_chokes_leaves_nothing_behind(setup: Gangs, monkeypatch: pytest.MonkeyPatch) -> None:
