@@ -37,6 +37,7 @@ COMMANDS: dict[str, Entry] = {
     "apply": _entry("apply:apply", BASIC, "Make the cluster agree with files"),
     "delete": _entry("delete:delete", BASIC, "Delete objects"),
     "describe": _entry("describe:describe", INSPECT, "Show objects in detail, with what happened to them"),
+    "explain": _entry("explain:explain", INSPECT, "Explain kinds and their fields"),
     "why": _entry("why:why", INSPECT, "Say why a pod is pending or where it is, or what all wait for"),
     "simulate": _entry("simulate:simulate", INSPECT, "Show where pods would go, without changing anything"),
     "map": _entry("map:map_", INSPECT, "Draw the nodes and what fills them"),

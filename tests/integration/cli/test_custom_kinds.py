@@ -62,6 +62,7 @@ def test_custom_kinds(wharf: Wharf) -> None:
     assert wharf("get", "lamp", "a", "-o", "jsonpath={.spec.watts}") == "7"
     assert wharf("get", "all", "-o", "name") == "lamp.cli.example.com/a\n"
     assert "Lamp" in wharf("api-resources")
+    assert "FIELD: watts <integer>" in wharf("explain", "lamp.spec.watts")
     refused = wharf("apply", "-f", "-", stdin=LAMP % ("a", 0), code=1)
     assert "spec.watts: Invalid value: 0" in refused
     assert wharf("label", "lamp", "a", "x=y") == "lamp.cli.example.com/a labeled\n"
