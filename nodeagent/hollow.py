@@ -28,6 +28,7 @@ from nodeagent.runtime import (
     RuntimeFailure,
     RuntimeNotFound,
     RuntimeStatus,
+    RuntimeUnsupported,
     RuntimeVersion,
     SandboxRecord,
     SandboxSpec,
@@ -218,15 +219,15 @@ class HollowRuntime:
 
     async def open_exec(self, container_id: str, command: Sequence[str], **streams: bool) -> ProcessStreams:
         """Refuse: nothing runs here."""
-        raise RuntimeFailure("nothing runs on a hollow node, so no command can")
+        raise RuntimeUnsupported("nothing runs on a hollow node, so no command can")
 
     async def open_attach(self, container_id: str, **streams: bool) -> ProcessStreams:
         """Refuse: nothing runs here."""
-        raise RuntimeFailure("nothing runs on a hollow node that could be attached to")
+        raise RuntimeUnsupported("nothing runs on a hollow node that could be attached to")
 
     async def open_port(self, sandbox_id: str, port: int) -> PortStreams:
         """Refuse: nothing listens here."""
-        raise RuntimeFailure("nothing listens on a hollow node")
+        raise RuntimeUnsupported("nothing listens on a hollow node")
 
     async def reopen_log(self, container_id: str) -> None:
         """There are no logs."""

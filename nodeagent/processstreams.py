@@ -26,6 +26,7 @@ from nodeagent.runtime import (
     RuntimeFailure,
     RuntimeNotFound,
     RuntimeUnavailable,
+    RuntimeUnsupported,
 )
 from wharfinger.api import codec, errors
 from wharfinger.proto.native import streams_v1_pb2
@@ -88,6 +89,8 @@ async def of_runtime(answer: Awaitable[T]) -> T:
         return await answer
     except RuntimeNotFound as error:
         raise errors.NotFoundError(str(error)) from error
+    except RuntimeUnsupported as error:
+        raise errors.BadRequestError(str(error)) from error
     except RuntimeUnavailable as error:
         raise errors.ServiceUnavailableError(str(error)) from error
     except RuntimeFailure as error:

@@ -36,6 +36,10 @@ class RuntimeNotFound(RuntimeFailure):
     """Raised when the runtime knows no such sandbox, container or image."""
 
 
+class RuntimeUnsupported(RuntimeFailure):
+    """Raised when this kind of runtime can never do what is asked."""
+
+
 class ContainerState(enum.Enum):
     """As CRI has them."""
 
