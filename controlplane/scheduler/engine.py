@@ -19,7 +19,7 @@ from controlplane.scheduler import pinned
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.framework import Aspect, Bools
-from controlplane.scheduler.nodetable import NodeTable, Resident
+from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.nominations import Nominations
 from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
 from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
@@ -32,6 +32,7 @@ from controlplane.scheduler.preemption import (
     refused_by_nomination,
 )
 from controlplane.scheduler.profile import Profile
+from controlplane.scheduler.residents import Resident
 
 CELLS = 1_000_000
 """Kinds x nodes kept; a cell takes 25 to 75 bytes."""

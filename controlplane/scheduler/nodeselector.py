@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from controlplane.scheduler.framework import Bools, Change, Rows
-from controlplane.scheduler.nodetable import NodeTable, Predicate
+from controlplane.scheduler.labelcolumn import Predicate
+from controlplane.scheduler.nodetable import NodeTable
 from wharfinger.api.types import core
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)

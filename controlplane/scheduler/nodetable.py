@@ -16,16 +16,18 @@ Pods are counted even when their node is not known (yet): the sums are there whe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.scheduler.framework import Aspect, Bools, Ints, Rows
+from controlplane.scheduler.framework import Aspect, Bools, Ints
+from controlplane.scheduler.labelcolumn import LabelColumn
 from controlplane.scheduler.observed import ObservedNode, Taint
 from controlplane.scheduler.peers import Peer, PeerTable
 from controlplane.scheduler.podinfo import HostPort, Usage
+from controlplane.scheduler.residents import Resident, Supposition
 from controlplane.scheduler.workloads import Workloads
 
 CPU, MEMORY, PODS, STORAGE = range(4)
@@ -37,44 +39,6 @@ _PLACED = Aspect.USAGE | Aspect.PEERS
 _SMALLEST = 16
 
 
-class LabelColumn:
-    """The values of one label over all rows, interned; number 0 means that the node has no such label."""
-
-    def __init__(self, key: str, size: int) -> None:
-        self.key = key
-        self.ids: NDArray[np.int32] = np.zeros(size, np.int32)
-        self.values: list[str | None] = [None]
-        self._numbers: dict[str | None, int] = {None: 0}
-
-    def number(self, value: str | None) -> int:
-        """Return the number of a value, a new one if need be."""
-        number = self._numbers.get(value)
-        if number is None:
-            number = self._numbers[value] = len(self.values)
-            self.values.append(value)
-        return number
-
-    def where(self, predicate: Predicate, rows: Rows) -> Bools:
-        """Return for each of the rows whether its value (None: no such label) meets the predicate."""
-        return predicate.over(self.values)[self.ids[rows]]
-
-
-class Predicate:
-    """A test of label values that remembers its answers for the values that it has seen."""
-
-    def __init__(self, test: Callable[[str | None], bool]) -> None:
-        self._test = test
-        self._answers: Bools = np.zeros(0, np.bool_)
-
-    def over(self, values: list[str | None]) -> Bools:
-        """Return the answer for each value of a column; the list may have grown since the last call."""
-        known = len(self._answers)
-        if known < len(values):
-            more = np.fromiter(map(self._test, values[known:]), np.bool_, len(values) - known)
-            self._answers = np.concatenate((self._answers, more))
-        return self._answers
-
-
 class Image:
     """An image that some nodes have."""
 
@@ -84,24 +48,6 @@ class Image:
         self.size = size
         """In bytes, as the first node reported it."""
         self.rows: set[int] = set()
-
-
-class Resident:
-    """A pod that counts on a node."""
-
-    __slots__ = ("leaving", "node", "peer", "priority", "started", "usage")
-
-    def __init__(
-        self, node: str, usage: Usage, peer: Peer, *, priority: int = 0, started: float = 0.0, leaving: bool = False
-    ) -> None:
-        self.node = node
-        self.usage = usage
-        self.peer = peer
-        self.priority = priority
-        self.started = started
-        """Unix seconds; 0 when it has not started."""
-        self.leaving = leaving
-        """Whether it is being deleted to make room for a more important pod."""
 
 
 class NodeTable:
@@ -487,31 +433,3 @@ class NodeTable:
         for changed in set(self._changed_aspects[begin:]):
             aspects |= changed
         return self._changed_rows[begin:], aspects
-
-
-class Supposition:
-    """Changes of a node table that are taken back."""
-
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
-        self._changed: dict[str, Resident | None] = {}
-
-    def without(self, key: str) -> None:
-        """Suppose that a pod was not there."""
-        before = self._table.placed.get(key)
-        self._changed.setdefault(key, before)
-        self._table.remove(key)
-
-    def having(self, key: str, resident: Resident) -> None:
-        """Suppose that a pod was there."""
-        self._changed.setdefault(key, self._table.placed.get(key))
-        self._table.remove(key)
-        self._table.put(key, resident)
-
-    def undo(self) -> None:
-        """Take all back."""
-        for key, before in self._changed.items():
-            self._table.remove(key)
-            if before is not None:
-                self._table.put(key, before)
-        self._changed.clear()

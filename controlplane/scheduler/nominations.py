@@ -9,7 +9,8 @@ from itertools import islice
 import numpy as np
 
 from controlplane.scheduler.framework import Bools, Ints
-from controlplane.scheduler.nodetable import NodeTable, Resident
+from controlplane.scheduler.nodetable import NodeTable
+from controlplane.scheduler.residents import Resident
 
 _REMEMBERED = 4096
 _PRIORITIES = 16

@@ -27,7 +27,8 @@ from wharfinger.api import labels
 from wharfinger.api.types import core, meta
 
 if TYPE_CHECKING:
-    from controlplane.scheduler.nodetable import LabelColumn, NodeTable
+    from controlplane.scheduler.labelcolumn import LabelColumn
+    from controlplane.scheduler.nodetable import NodeTable
 
 INSTANCE_LABELS = frozenset(
     {

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from controlplane.scheduler.decisions import Diagnosis, RefusedRows, failure_message
 from controlplane.scheduler.framework import Aspect, Bools, Code, Ints, Refusal
-from controlplane.scheduler.nodetable import NodeTable, Resident, Supposition
+from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.peers import Peer
+from controlplane.scheduler.residents import Resident, Supposition
 from wharfinger.api import labels
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.gangplacing import GangRefusal, place_gang
 from controlplane.scheduler.gangs import Gang, Group
-from controlplane.scheduler.nodetable import Resident
 from controlplane.scheduler.observed import ObservedNode
 from controlplane.scheduler.peers import Peer
 from controlplane.scheduler.podinfo import PodInfo
+from controlplane.scheduler.residents import Resident
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.api.types import gangs as gang_types
