@@ -180,7 +180,7 @@ class Golden:
             APISERVER: [
                 "--token-auth-file", str(self._shared / "tokens.csv"), "--bind-address", "127.0.0.1",
                 # A bare kube-apiserver has no such group: it would show in answers to discovery.
-                "--runtime-config", "metrics.k8s.io/v1beta1=false",
+                "--runtime-config", "metrics.k8s.io/v1beta1=false,scheduling.wharfinger.dev/v1alpha1=false",
             ]
         }  # fmt: skip
         settings = Settings(nodes=0, hollow=0, without=without, flags=flags)
