@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.apiserver.httpfront.routing import Address, address, segments
+from controlplane.apiserver.httpfront.routing import Address, address, path_of, segments
 from wharfinger.api.errors import BadRequestError, NotFoundError
 
 
@@ -38,3 +38,23 @@ def test_paths_that_lead_nowhere(path: str) -> None:
 def test_tricks_are_refused(path: str) -> None:
     with pytest.raises(BadRequestError):
         segments(path)
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/api/v1/pods?limit=1", "/api/v1/pods"),
+        ("http://x/version", "/version"),
+        ("HTTPS://x:6443/api?a=b", "/api"),
+        ("https://x", "/"),
+        ("//x", "//x"),
+    ],
+)
+def test_targets_with_and_without_host(target: str, path: str) -> None:
+    assert path_of(target) == path
+
+
+@pytest.mark.parametrize("target", ["*", "", "x:443", "ftp://x/y", "version"])
+def test_targets_that_hold_no_path(target: str) -> None:
+    with pytest.raises(BadRequestError):
+        path_of(target)
