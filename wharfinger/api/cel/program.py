@@ -33,6 +33,13 @@ _TYPES = {
     name: TypeName(name)
     for name in ("int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type", "type")
 }
+_OF_PAIRS = {
+    "all": "all", "exists": "exists", "exists_one": "exists_one", "existsOne": "existsOne", "transformList": "map",
+    "transformMap": "map",
+}  # fmt: skip
+"""Loops with two variables, and the loop over pairs that each is."""
+_PAIR = " pair"
+"""A variable that no expression can name."""
 _MACROS = {"all": 2, "exists": 2, "exists_one": 2, "existsOne": 2, "map": 2, "filter": 2}
 
 
@@ -204,6 +211,9 @@ class _Compiler:
         target, *arguments = node.parts
         if target is None and name == "has":
             return self._has(arguments)
+        two = len(arguments) > 2 and all(part.kind == "name" for part in arguments[:2])
+        if target is not None and name in _OF_PAIRS and two:
+            return self._of_pairs(name, target, arguments)
         if target is not None and name in _MACROS and arguments and arguments[0].kind == "name":
             return self._comprehension(name, target, arguments)
         if target is not None and name in ("optMap", "optFlatMap") and len(arguments) == 2:
@@ -259,6 +269,43 @@ class _Compiler:
                     frame.variables.pop(variable, None)
                 else:
                     frame.variables[variable] = hidden
+
+        return run
+
+    def _of_pairs(self, name: str, target: Node, arguments: list[Node]) -> Run:
+        """Compile a loop with two variables: index and element of a list, key and value of a map."""
+        key, value = arguments[0].value, arguments[1].value
+        if len(arguments) != 3 and not (name.startswith("transform") and len(arguments) == 4):
+            raise CelError(f"{name}() takes two variables and an expression")
+        over = self.of(target)
+        self._scope.append({key, value})
+        parts = [self.of(part) for part in arguments[2:]]
+        self._scope.pop()
+
+        def bound(part: Run) -> Run:
+            def run(frame: Frame) -> Any:
+                frame.variables[key], frame.variables[value] = frame.variables[_PAIR]
+                return part(frame)
+
+            return run
+
+        inner = [bound(part) for part in parts]
+        loop = _LOOPS[_OF_PAIRS[name]]
+
+        def run(frame: Frame) -> Any:
+            values = over(frame)
+            if not isinstance(values, (list, dict)):
+                raise CelError(f"no such overload: {name}() over {type_of(values)}")
+            pairs: list[Any] = list(values.items() if isinstance(values, dict) else enumerate(values))
+            inside = Frame(dict(frame.variables), frame.left)
+            try:
+                if name != "transformMap":
+                    return loop(inside, _PAIR, pairs, inner)
+                kept = pairs if len(inner) == 1 else _filter(inside, _PAIR, pairs, inner[:1])
+                made = _map(inside, _PAIR, kept, inner[-1:])
+                return {pair[0]: item for pair, item in zip(kept, made, strict=True)}
+            finally:
+                frame.left = inside.left
 
         return run
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wharfinger.api.cel.syntax import Node
     from wharfinger.api.custom.schema import Schema
 
-_LOOPS = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter"})
+_LOOPS = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter", "transformList", "transformMap"})
 _OWN = frozenset({"apiVersion", "kind", "metadata"})
 
 
@@ -74,6 +74,10 @@ class _Walk:
             # Over a map the variable is a key, over a list an element.
             inner = {**known, arguments[0].value: below.items if below is not None else None}
             arguments = arguments[1:]
+            if len(arguments) > 1 and arguments[0].kind == "name" and node.value != "map":  # index or key, and element
+                element = below.items or below.additional_schema if below is not None else None
+                inner = {**known, node.parts[1].value: None, arguments[0].value: element}
+                arguments = arguments[1:]
         elif node.value in ("optMap", "optFlatMap") and arguments:
             inner = {**known, arguments[0].value: None}
             arguments = arguments[1:]
