@@ -10,12 +10,14 @@ Source: "Service Accounts" in Kubernetes' documentation.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from controlplane.apiserver.admission.base import Operation, Step
 from controlplane.apiserver.auth.nodegraph import MIRROR
 from controlplane.apiserver.registry.names import generated
 from wharfinger.api.errors import ForbiddenError
+from wharfinger.api.types import core
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -23,11 +25,11 @@ if TYPE_CHECKING:
     from controlplane.apiserver.request import Request
     from controlplane.apiserver.store import Cache
     from wharfinger.api.kinds import Kind
-    from wharfinger.api.types import core
 
 _PREFIX = "/registry/serviceaccounts/"
 _DEFAULT = "default"
 _VOLUME = "kube-api-access-"
+_NAMES = 8
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 ROOT_CA = "kube-root-ca.crt"
 TOKEN_SECONDS = 3607
@@ -43,6 +45,9 @@ class ServiceAccount(Step):
         """`mounts`: whether tokens can be had."""
         self._cache = cache
         self._mounts = mounts
+        # A volume's name must be unique within its pod alone. So a few names do, in turn, and pods of one template
+        # have few forms: what has been judged once (see validation) need not be judged for each of them.
+        self._names = itertools.cycle([generated(_VOLUME) for _ in range(_NAMES)])
 
     def concerns(self, operation: Operation, kind: Kind) -> bool:
         """New pods."""
@@ -89,13 +94,13 @@ class ServiceAccount(Step):
             spec.imagePullSecrets.extend(account.imagePullSecrets)
         chosen = next((one for one in (spec, account) if one.HasField("automountServiceAccountToken")), None)
         if self._mounts and (chosen is None or chosen.automountServiceAccountToken):
-            _mount_token(spec)
+            _mount_token(spec, next(self._names))
 
 
-def _mount_token(spec: core.PodSpec) -> None:
-    """Mount the token into every container that has nothing at its place."""
+def _mount_token(spec: core.PodSpec, name: str) -> None:
+    """Mount the token into every container that has nothing at its place; `name` is for the volume, if it has none."""
     known = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME)), "")
-    name = known or generated(_VOLUME)
+    name = known or name
     mounted = False
     for container in (*spec.initContainers, *spec.containers):
         if not any(mount.mountPath == MOUNT_PATH for mount in container.volumeMounts):
@@ -103,7 +108,14 @@ def _mount_token(spec: core.PodSpec) -> None:
             mounted = True
     if known or not mounted:
         return
-    projected = spec.volumes.add(name=name).volumeSource.projected
+    volume = spec.volumes.add()
+    volume.CopyFrom(_TOKEN_VOLUME)
+    volume.name = name
+
+
+def _token_volume() -> core.Volume:
+    volume = core.Volume()
+    projected = volume.volumeSource.projected
     projected.defaultMode = 0o644
     token = projected.sources.add().serviceAccountToken
     token.path, token.expirationSeconds = "token", TOKEN_SECONDS
@@ -112,6 +124,10 @@ def _mount_token(spec: core.PodSpec) -> None:
     authority.items.add(key="ca.crt", path="ca.crt")
     namespace = projected.sources.add().downwardAPI.items.add(path="namespace")
     namespace.fieldRef.apiVersion, namespace.fieldRef.fieldPath = "v1", "metadata.namespace"
+    return volume
+
+
+_TOKEN_VOLUME = _token_volume()
 
 
 def _forbidden(pod: core.Pod, why: str) -> ForbiddenError:
