@@ -16,11 +16,12 @@ So a placement costs one addition for each description that it falls under, what
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controlplane.scheduler.framework import Bools, Ints
 from wharfinger.api import labels
@@ -224,6 +225,35 @@ class Domains:
             self.geography = self._table.geography
             self.stamp += 1
         return self._sums
+
+
+class Pattern:
+    """What sums by domain come to for a filter: changes far less often than the sums.
+
+    `read` turns the sums of a domain set (of that index) into an array by domain; verdicts on nodes may depend on the
+    sums through these arrays only.
+    """
+
+    __slots__ = ("_domains", "_read", "_seen", "_stamp", "_stamps")
+
+    def __init__(self, domains: Sequence[Domains], read: Callable[[int, Ints], NDArray[Any]]) -> None:
+        self._domains = domains
+        self._read = read
+        self._stamps = [-1] * len(domains)
+        self._seen: list[NDArray[Any]] = [np.zeros(0, np.bool_)] * len(domains)
+        self._stamp = 0
+
+    def stamp(self) -> int:
+        """Return a number that changes when any of the arrays does."""
+        for index, domains in enumerate(self._domains):
+            sums = domains.sums()
+            if domains.stamp != self._stamps[index]:
+                self._stamps[index] = domains.stamp
+                now = self._read(index, sums)
+                if not np.array_equal(now, self._seen[index]):
+                    self._seen[index] = now
+                    self._stamp += 1
+        return self._stamp
 
 
 class PeerTable:

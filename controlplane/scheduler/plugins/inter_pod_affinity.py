@@ -31,7 +31,7 @@ from controlplane.scheduler.framework import (
     ScorePlugin,
 )
 from controlplane.scheduler.nodetable import NodeTable
-from controlplane.scheduler.peers import Domains, Peer, Term
+from controlplane.scheduler.peers import Domains, Pattern, Peer, Term
 from controlplane.scheduler.podinfo import PodClass
 
 _AFFINITY, _ANTI_AFFINITY, _EXISTING = 1, 2, 3
@@ -161,16 +161,10 @@ class _Filter(Filter):
             table.peers.tally(("repelling", identity, key), unwanting_by(key)).by(table.label(key), table)
             for key in sorted(repelled)
         ]
+        self._pattern = Pattern([*self._near, *self._apart, *self._repelling], _occupation)
 
     def stamp(self) -> int:
-        total = self._table.geography
-        for domains in self._near:
-            total += domains.stamp
-        for domains in self._apart:
-            total += domains.stamp
-        for domains in self._repelling:
-            total += domains.stamp
-        return total
+        return self._table.geography + self._pattern.stamp()
 
     def codes(self, rows: Rows) -> NDArray[np.int32]:
         codes = np.zeros(len(self._table.alive[rows]), np.int32)
@@ -262,6 +256,12 @@ class _Filter(Filter):
         if not 0 < len(pods) < 4:
             return None
         return [Change(f"remove {', '.join(pods)} (to fit on {node.name})", 2.0 + len(pods))]
+
+
+def _occupation(_: int, sums: Ints) -> Bools:
+    """Return which domains are occupied; nothing else of the sums decides about nodes."""
+    occupied: Bools = sums > 0
+    return occupied
 
 
 def _at(sums: Ints, ids: NDArray[np.int32]) -> Ints:

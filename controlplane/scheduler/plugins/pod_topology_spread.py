@@ -31,7 +31,7 @@ from controlplane.scheduler.framework import (
     ScorePlugin,
 )
 from controlplane.scheduler.nodetable import NodeTable
-from controlplane.scheduler.peers import Peer, selector_of
+from controlplane.scheduler.peers import Pattern, Peer, selector_of
 from controlplane.scheduler.podinfo import PodClass
 from controlplane.scheduler.tolerations import untolerated
 from controlplane.scheduler.workloads import owner_of
@@ -244,9 +244,21 @@ class _Filter(Filter):
 
     def __init__(self, pod: PodClass, table: NodeTable, constraints: Sequence[Constraint]) -> None:
         self._counted = _Counted(pod, table, constraints, all_keys=True)
+        self._pattern = Pattern(self._counted.domains, self._skewed)
 
     def stamp(self) -> int:
-        return self._counted.stamp()
+        self._counted.refresh()
+        return self._counted.table.geography + self._pattern.stamp()
+
+    def _skewed(self, index: int, sums: Ints) -> Bools:
+        """Return which domains of a constraint are too full for one more."""
+        counted = self._counted
+        constraint, count = counted.constraints[index], counted.there_count[index]
+        most = constraint.max_skew + self._least(index, sums) - counted.self_match[index]
+        if count == 0 and constraint.min_domains <= 1:
+            most = constraint.max_skew + 2**40  # no domain counts, so none is too full
+        skewed: Bools = sums > most
+        return skewed
 
     def _least(self, index: int, sums: Ints) -> int:
         """Return the smallest count of a domain; 0 when there are fewer domains than wanted."""
@@ -262,12 +274,8 @@ class _Filter(Filter):
         counted.refresh()
         codes = np.zeros(len(counted.table.alive[rows]), np.int32)
         for index in range(len(counted.constraints) - 1, -1, -1):
-            sums = counted.domains[index].sums()
             ids = counted.columns[index].ids[rows]
-            most = counted.constraints[index].max_skew + self._least(index, sums) - counted.self_match[index]
-            if counted.there_count[index] == 0 and counted.constraints[index].min_domains <= 1:
-                most = counted.constraints[index].max_skew + 2**40  # no domain counts, so none is too full
-            codes[(sums > most)[ids]] = _SKEWED + index
+            codes[self._skewed(index, counted.domains[index].sums())[ids]] = _SKEWED + index
             codes[ids == 0] = _UNLABELLED
         return codes
 
