@@ -47,7 +47,6 @@ class DefinitionStrategy(Versioned):
             item.name for item in obj.spec.versions if item.storage and item.name not in known
         )
 
-
     def begin_delete(self, obj: Any) -> bool:
         """Hold the definition until its objects are gone."""
         obj.metadata.deletionTimestamp.CopyFrom(times.now())
@@ -144,9 +143,9 @@ class CertificateSigningRequestStrategy(Uncounted):
         spec.username, spec.uid = request.user.name, request.user.uid
         del spec.groups[:]
         spec.groups.extend(request.user.groups)
+        spec.extra.clear()
         for key, values in request.user.extra:
             spec.extra[key].items.extend(values)
-        spec.extra.clear()
 
     def prepare_for_update(self, obj: Any, old: Any, request: Request) -> None:
         """Only the metadata may change through the main resource."""
