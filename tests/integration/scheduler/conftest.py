@@ -115,17 +115,22 @@ class World:
         return result
 
 
+async def make_namespace(client: Client, name: str) -> None:
+    """Create a namespace and its service account: the controller that makes that does not run here."""
+    made = core.Namespace()
+    made.metadata.name = name
+    await client.resource(core.Namespace).create(made)
+    account = core.ServiceAccount()
+    account.metadata.name, account.metadata.namespace = "default", name
+    await client.resource(core.ServiceAccount).create(account)
+
+
 @pytest_asyncio.fixture
 async def world(cluster: Cluster, request: pytest.FixtureRequest) -> AsyncIterator[World]:
     """An admin's client and an empty namespace; nodes made by the test are deleted after it."""
     namespace = "t-" + "".join(char if char.isalnum() else "-" for char in request.node.name.lower())[:50].strip("-")
     async with Client(ClientConfig.load(cluster.kubeconfig)) as client:
-        made = core.Namespace()
-        made.metadata.name = namespace
-        await client.resource(core.Namespace).create(made)
-        account = core.ServiceAccount()  # the controller that makes it does not run here
-        account.metadata.name, account.metadata.namespace = "default", namespace
-        await client.resource(core.ServiceAccount).create(account)
+        await make_namespace(client, namespace)
         world = World(cluster, client, namespace)
         yield world
         for pod in (await world.pods.list(namespace=namespace)).items:

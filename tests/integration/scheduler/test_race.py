@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.integration.scheduler.conftest import ELECTION, World, dump
+from tests.integration.scheduler.conftest import ELECTION, World, dump, make_namespace
 from tests.support.etcd import have_etcd
 from wharfinger import pki
 from wharfinger.api.types import core
@@ -48,9 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest_asyncio.fixture
 async def world(cluster: Cluster) -> AsyncIterator[World]:
     async with Client(ClientConfig.load(cluster.kubeconfig)) as client:
-        namespace = core.Namespace()
-        namespace.metadata.name = "race"
-        await client.resource(core.Namespace).create(namespace)
+        await make_namespace(client, "race")
         yield World(cluster, client, "race")
 
 
