@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 COMPONENT = "default-scheduler"
 MOST_NOTED = 50_000
 PORTION = 64
-BUSY_PORTION = 8
+BUSY_PORTION = 3
 BUSY_PAUSE = 0.01
 WRITERS = 32
 
