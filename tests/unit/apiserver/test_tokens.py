@@ -155,14 +155,18 @@ def stored(cache: Cache, token: str, **changed: str) -> core.Secret:
     return secret
 
 
+def bootstrap(cache: Any) -> BootstrapTokens:
+    return BootstrapTokens(cache)
+
+
 def test_bootstrap_tokens(cache: Cache) -> None:
     token = bootstraptokens.generate()
     stored(cache, token)
-    user = Bearer([BootstrapTokens(cache)]).user_of(f"Bearer {token}")
+    user = Bearer([bootstrap(cache)]).user_of(f"Bearer {token}")
     assert user.name == f"system:bootstrap:{token[:6]}"
     assert user.groups == ("system:bootstrappers", "system:bootstrappers:rack-7", "system:authenticated")
     with pytest.raises(UnauthorizedError):
-        Bearer([BootstrapTokens(cache)]).user_of(f"Bearer {token[:-1]}{'a' if token[-1] != 'a' else 'b'}")
+        Bearer([bootstrap(cache)]).user_of(f"Bearer {token[:-1]}{'a' if token[-1] != 'a' else 'b'}")
 
 
 @pytest.mark.parametrize(
@@ -179,14 +183,14 @@ def test_bootstrap_tokens_that_do_not_hold(cache: Cache, changed: dict[str, str]
     token = bootstraptokens.generate()
     stored(cache, token, **changed)
     with pytest.raises(UnauthorizedError):
-        Bearer([BootstrapTokens(cache)]).user_of(f"Bearer {token}")
+        Bearer([bootstrap(cache)]).user_of(f"Bearer {token}")
 
 
 def test_a_secret_of_another_type_or_on_its_way_out_is_no_token(cache: Cache) -> None:
     token = bootstraptokens.generate()
     secret = stored(cache, token)
     secret.type = "Opaque"
-    source = BootstrapTokens(cache)
+    source = bootstrap(cache)
     assert source.identify(token) is None
     secret.type = bootstraptokens.TYPE
     secret.metadata.deletionTimestamp.CopyFrom(times.now())

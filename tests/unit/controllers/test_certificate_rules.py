@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from controlplane.controllers import certificate_rules as rules
 from controlplane.controllers.certificate_cleaner import DECIDED_SECONDS, PENDING_SECONDS, is_over
@@ -91,12 +94,8 @@ def test_requests_go_when_they_are_over() -> None:
 def test_a_request_that_is_not_signed_by_its_key_is_refused() -> None:
     request = certificates.CertificateSigningRequest()
     good = x509.load_pem_x509_csr(Wanted(CLIENT_SIGNER, "n").request(ec.generate_private_key(ec.SECP256R1())))
-    from cryptography.hazmat.primitives.serialization import Encoding
-
     broken = bytearray(good.public_bytes(Encoding.DER))
     broken[-1] ^= 1
-    import base64
-
     body = base64.encodebytes(bytes(broken)).decode()
     request.spec.request = f"-----BEGIN CERTIFICATE REQUEST-----\n{body}-----END CERTIFICATE REQUEST-----\n".encode()
     with pytest.raises(ValueError, match="not signed by its own key"):

@@ -51,10 +51,11 @@ async def test_grpc(files: TLSFiles) -> None:
     await server.start()
     try:
         await renewed_is_shown(port, files)
-        with pytest.raises(grpc.aio.AioRpcError):  # nobody without a certificate
-            credentials = grpc.ssl_channel_credentials((files.cert.parent / "ca.crt").read_bytes())
-            async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
-                await channel.unary_unary("/a/b")(b"", timeout=5)
+        credentials = grpc.ssl_channel_credentials((files.cert.parent / "ca.crt").read_bytes())
+        async with grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
+            call = channel.unary_unary("/a/b", bytes, bytes)
+            with pytest.raises(grpc.aio.AioRpcError):  # nobody without a certificate
+                await call(b"", timeout=5)
     finally:
         await server.stop(None)
 
