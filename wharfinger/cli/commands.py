@@ -68,6 +68,7 @@ COMMANDS: dict[str, Entry] = {
     "config": _entry("config:config", SETUP, "Look at and change the kubeconfig"),
     "etcd": _entry("etcd:etcd", SETUP, "Look after the etcd behind the apiservers"),
     "pki": _entry("pki:pki", SETUP, "Make and look at the cluster's certificates"),
+    "certificate": _entry("certificate:certificate", SETUP, "Approve or deny requests for certificates"),
     "token": _entry("token:token", SETUP, "Make, list and delete the tokens by which new nodes join"),
     "completion": _entry("completion:completion", OTHER, "Print the completion script of a shell"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,6 +23,8 @@ from wharfinger import bootstraptokens, pki
 from wharfinger.api import errors
 from wharfinger.api.types import authentication, certificates, core
 from wharfinger.client import Client, ClientConfig
+
+_CSR = "certificatesigningrequest.certificates.k8s.io"
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +67,16 @@ async def joined(cluster: tuple[Plane, int], node: str) -> Path:
         joining.join(bootstrap=str(bootstrap), kubeconfig=str(kubeconfig), directory=folder, node=node), 30
     )
     return kubeconfig
+
+
+async def wharf(plane: Plane, *arguments: str) -> tuple[int, str]:
+    """Run the command line; returns its exit code and what it said."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "wharfinger.cli.main", "--kubeconfig", str(plane.folder / "admin.kubeconfig"), *arguments,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    said, _ = await process.communicate()
+    return process.returncode or 0, said.decode().strip()
 
 
 async def whoami(client: Client) -> authentication.UserInfo:
@@ -196,8 +209,7 @@ async def test_a_client_certificate_waits_for_a_person(cluster: tuple[Plane, int
     async with cluster[0].client() as admin:
         requests = admin.resource(certificates.CertificateSigningRequest)
         made = await requests.create(made)
-        made.status.conditions.add(type="Approved", status="True", reason="ByHand")
-        await requests.update(made, subresource="approval")
+        assert await wharf(cluster[0], "certificate", "approve", "amy") == (0, f"{_CSR}/amy approved")
 
         async def signed_it() -> bytes:
             return (await requests.get("amy")).status.certificate
@@ -206,6 +218,8 @@ async def test_a_client_certificate_waits_for_a_person(cluster: tuple[Plane, int
         issued = x509.load_pem_x509_certificate((await requests.get("amy")).status.certificate)
         left = issued.not_valid_after_utc.timestamp() - time.time()
         assert 3000 < left <= 3600
+    code, said = await wharf(cluster[0], "certificate", "deny", "amy")
+    assert (code, said) == (1, 'error: certificate signing request "amy" is already Approved')
 
 
 async def test_a_token_in_a_secret(cluster: tuple[Plane, int]) -> None:
