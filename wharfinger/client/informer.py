@@ -2,9 +2,9 @@
 
 The vocabulary is client-go's. Differences worth knowing: a stream that brings neither event nor bookmark for
 `progress_deadline` seconds (by default what suits the server) is given up and opened again (a watch that ends quietly
-must not leave a zombie), and :attr:`Informer.idle_seconds` tells how long ago the server last proved itself current, so that controllers can
-refuse to act on what may be stale. Handlers are plain functions, called in order of events on the event loop; they
-should only note what changed (put a key into a work queue).
+must not leave a zombie), and :attr:`Informer.idle_seconds` tells how long ago the server last proved itself current,
+so that controllers can refuse to act on what may be stale. Handlers are plain functions, called in order of events on
+the event loop; they should only note what changed (put a key into a work queue).
 """
 
 from __future__ import annotations
