@@ -181,9 +181,20 @@ class Plugin:
 
     name: ClassVar[str]
 
+    takes: ClassVar[tuple[str, ...]] = ()
+    """Names of the arguments that a profile may give it."""
+
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
-        if arguments and (unknown := sorted(set(arguments) - {"apiVersion", "kind"})):
-            raise ValueError(f"{self.name} takes no arguments, got {', '.join(unknown)}")
+        self._arguments = dict(arguments or {})
+        unknown = sorted(set(self._arguments) - {"apiVersion", "kind", *self.takes})
+        if unknown:
+            known = f"only {', '.join(self.takes)}" if self.takes else "no arguments"
+            raise ValueError(f"{self.name} takes {known}, got {', '.join(unknown)}")
+
+    def argument(self, name: str, default: Any) -> Any:
+        """Return an argument; the default when it is missing or null."""
+        value = self._arguments.get(name)
+        return default if value is None else value
 
     def class_key(self, pod: core.Pod) -> Hashable:
         """Return what, beyond the usual fields, makes pods differ for this plugin."""

@@ -219,6 +219,17 @@ def from_term(table: NodeTable, term: core.NodeSelectorTerm) -> Term:
     return Term(table, requirements)
 
 
+def required_of(pod: core.Pod, table: NodeTable) -> list[Term | Selector]:
+    """Return what a pod requires of its node's labels: its nodeSelector and its required affinity."""
+    found: list[Term | Selector] = []
+    if pod.spec.nodeSelector:
+        found.append(from_labels(table, pod.spec.nodeSelector.items()))
+    affinity = pod.spec.affinity.nodeAffinity
+    if affinity.HasField("requiredDuringSchedulingIgnoredDuringExecution"):
+        found.append(from_terms(table, affinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms))
+    return found
+
+
 def from_terms(table: NodeTable, terms: Iterable[core.NodeSelectorTerm]) -> Selector:
     """Read the terms of a selector."""
     return Selector(table, [from_term(table, term) for term in terms])

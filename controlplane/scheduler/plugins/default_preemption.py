@@ -13,13 +13,12 @@ class DefaultPreemption(PostFilterPlugin):
 
     name = "DefaultPreemption"
 
+    takes = ("minCandidateNodesPercentage", "minCandidateNodesAbsolute")
+
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
-        rest = dict(arguments or {})
-        percentage = rest.pop("minCandidateNodesPercentage", None)
-        absolute = rest.pop("minCandidateNodesAbsolute", None)
-        super().__init__(rest)
-        self._percentage = 10 if percentage is None else int(percentage)
-        self._absolute = 100 if absolute is None else int(absolute)
+        super().__init__(arguments)
+        self._percentage = int(self.argument("minCandidateNodesPercentage", 10))
+        self._absolute = int(self.argument("minCandidateNodesAbsolute", 100))
         if not 0 <= self._percentage <= 100:
             raise ValueError(f"minCandidateNodesPercentage: {self._percentage} is not within 0 to 100")
         if self._absolute < 0:

@@ -59,12 +59,12 @@ class InterPodAffinity(FilterPlugin, ScorePlugin):
 
     name = "InterPodAffinity"
 
+    takes = ("hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods")
+
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
-        rest = dict(arguments or {})
-        hard = rest.pop("hardPodAffinityWeight", 1)
-        self._hard_weight = 1 if hard is None else int(hard)
-        self._ignores_preferred = bool(rest.pop("ignorePreferredTermsOfExistingPods", False))
-        super().__init__(rest)
+        super().__init__(arguments)
+        self._hard_weight = int(self.argument("hardPodAffinityWeight", 1))
+        self._ignores_preferred = bool(self.argument("ignorePreferredTermsOfExistingPods", default=False))
         if not 0 <= self._hard_weight <= 100:
             raise ValueError(f"hardPodAffinityWeight: {self._hard_weight} is not within 0 to 100")
         self._outlooks: weakref.WeakKeyDictionary[PodClass, _Outlook] = weakref.WeakKeyDictionary()

@@ -40,10 +40,11 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
 
     name = "NodeAffinity"
 
+    takes = ("addedAffinity",)
+
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
-        rest = dict(arguments or {})
-        added = rest.pop("addedAffinity", None)
-        super().__init__(rest)
+        super().__init__(arguments)
+        added = self.argument("addedAffinity", None)
         self._added = core.NodeAffinity()
         if added is not None:
             from wharfinger.api import codec  # not needed by default

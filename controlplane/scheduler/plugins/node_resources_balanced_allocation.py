@@ -21,10 +21,11 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
 
     name = "NodeResourcesBalancedAllocation"
 
+    takes = ("resources",)
+
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
-        rest = dict(arguments or {})
-        self._resources = read_resources(rest.pop("resources", None) or ())
-        super().__init__(rest)
+        super().__init__(arguments)
+        self._resources = read_resources(self.argument("resources", ()))
 
     def prepare_score(self, pod: PodClass, table: NodeTable) -> Score | None:
         """Prepare, if the pod requests any of the resources."""

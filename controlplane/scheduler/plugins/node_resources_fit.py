@@ -40,12 +40,13 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
 
     name = "NodeResourcesFit"
 
+    takes = ("ignoredResources", "ignoredResourceGroups", "scoringStrategy")
+
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
-        rest = dict(arguments or {})
-        self._ignored = frozenset(rest.pop("ignoredResources", None) or ())
-        self._ignored_groups = frozenset(rest.pop("ignoredResourceGroups", None) or ())
-        self._strategy = read_strategy(rest.pop("scoringStrategy", None) or {})
-        super().__init__(rest)
+        super().__init__(arguments)
+        self._ignored = frozenset(self.argument("ignoredResources", ()))
+        self._ignored_groups = frozenset(self.argument("ignoredResourceGroups", ()))
+        self._strategy = read_strategy(self.argument("scoringStrategy", {}))
 
     def _is_ignored(self, resource: str) -> bool:
         group, slash, _ = resource.partition("/")

@@ -68,11 +68,12 @@ class PodTopologySpread(FilterPlugin, ScorePlugin):
 
     name = "PodTopologySpread"
 
+    takes = ("defaultConstraints", "defaultingType")
+
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
-        rest = dict(arguments or {})
-        listed = rest.pop("defaultConstraints", None) or []
-        kind = rest.pop("defaultingType", None) or "System"
-        super().__init__(rest)
+        super().__init__(arguments)
+        listed = self.argument("defaultConstraints", [])
+        kind = self.argument("defaultingType", "") or "System"
         if kind not in ("System", "List"):
             raise ValueError(f"defaultingType: {kind!r} is neither System nor List")
         if kind == "System" and listed:
@@ -156,15 +157,8 @@ class _Counted:
         self.constraints = constraints
         self.columns = [table.label(constraint.key) for constraint in constraints]
         self._all_keys = all_keys
-        spec = pod.exemplar.spec
-        self._tolerations = list(spec.tolerations)
-        self._selectors: list[nodeselector.Term | nodeselector.Selector] = []
-        if spec.nodeSelector:
-            self._selectors.append(nodeselector.from_labels(table, spec.nodeSelector.items()))
-        affinity = spec.affinity.nodeAffinity
-        if affinity.HasField("requiredDuringSchedulingIgnoredDuringExecution"):
-            required = affinity.requiredDuringSchedulingIgnoredDuringExecution
-            self._selectors.append(nodeselector.from_terms(table, required.nodeSelectorTerms))
+        self._tolerations = list(pod.exemplar.spec.tolerations)
+        self._selectors = nodeselector.required_of(pod.exemplar, table)
         self._geography = -1
         self.labelled: Bools = np.zeros(0, np.bool_)
         """Nodes that have all topology keys."""
