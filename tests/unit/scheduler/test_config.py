@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controlplane.scheduler.config import ConfigurationError, load, read
+from controlplane.scheduler.decisions import Placement
 from controlplane.scheduler.options import parse
 from controlplane.scheduler.plugins import find
 from controlplane.scheduler.profile import Profile
@@ -126,57 +128,35 @@ def test_a_file_stands_in_for_flags(tmp_path: Path) -> None:
         load(path)
 
 
-EXAMPLE = '''
-import numpy as np
-from controlplane.scheduler.framework import Aspect, Code, Filter, FilterPlugin, Refusal
-
-
-class OddNodesOnly(FilterPlugin):
-    """Pods annotated example.com/odd go to nodes with an odd number in their name."""
-
-    name = "OddNodesOnly"
-
-    def class_key(self, pod):
-        return "example.com/odd" in pod.metadata.annotations
-
-    def prepare_filter(self, pod, table):
-        return OddFilter(table) if self.class_key(pod.exemplar) else None
-
-
-class OddFilter(Filter):
-    plugin = OddNodesOnly.name
-    reads = Aspect.EXISTENCE
-
-    def __init__(self, table):
-        self.table = table
-
-    def codes(self, rows):
-        even = [name is not None and int(name[-1]) % 2 == 0 for name in self.table.names]
-        return np.array(even, np.int32)[rows]
-
-    def refusal(self, code):
-        return Refusal(self.plugin, Code.UNRESOLVABLE, ("node(s) were even",))
-'''
+PLUGIN = Path(__file__).parents[3] / "examples" / "scheduling" / "plugin"
 
 
 def test_a_plugin_of_others_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "oddnodes.py").write_text(EXAMPLE)
-    information = tmp_path / "oddnodes-1.0.dist-info"
+    (tmp_path / "oddnodes.py").write_text((PLUGIN / "oddnodes.py").read_text())
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
+    entries = {**project["entry-points"]["wharfinger.scheduler.plugins"], "Broken": "oddnodes:Missing"}
+    information = tmp_path / "oddnodes-1.0.dist-info"  # what pip would have written
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: oddnodes\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(
-        "[wharfinger.scheduler.plugins]\nOddNodesOnly = oddnodes:OddNodesOnly\nBroken = oddnodes:Missing\n"
-    )
+    lines = "".join(f"{name} = {target}\n" for name, target in entries.items())
+    (information / "entry_points.txt").write_text(f"[wharfinger.scheduler.plugins]\n{lines}")
     monkeypatch.syspath_prepend(str(tmp_path))
     find.cache_clear()
-    made = profile(plugins={"filter": {"enabled": [{"name": "OddNodesOnly"}]}})
+    (made,) = load(PLUGIN / "scheduler.yaml").profiles
     assert filters(made)[-1] == "OddNodesOnly"
+    assert [(plugin.name, weight) for plugin, weight in made.scores][-1] == ("ShortNames", 2)
     bench = Bench(profile=made)
     bench.set_node(node("n1"), node("n2"))
     picky = pod()
     picky.metadata.annotations["example.com/odd"] = ""
     assert bench.feasible(picky) == {"n1"}
     assert bench.feasible(pod()) == {"n1", "n2"}
+    bench.set_node(node("a-long-name-1"))
+    placement = bench.engine.decide(bench.info(picky))
+    assert isinstance(placement, Placement)
+    assert placement.node == "n1"
     with pytest.raises(ConfigurationError, match=r"filter\.enabled\[0\]\.name: plugin 'Broken' .* cannot be loaded"):
         profile(plugins={"filter": {"enabled": [{"name": "Broken"}]}})
+    with pytest.raises(ConfigurationError, match=r"ShortNames takes only worth, got wort"):
+        profile(pluginConfig=[{"name": "ShortNames", "args": {"wort": 1}}])
     find.cache_clear()
