@@ -168,11 +168,13 @@ class Plane:
             "--client-ca-file", str(self.folder / "ca.crt"),
             *self._flags,
         ]  # fmt: skip
+        log = self.folder / "apiserver.log"
+        before = log.stat().st_size if log.exists() else 0
         self.apiserver = Process("apiserver", command, self.folder)
         self._processes.append(self.apiserver)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.apiserver.alive:
-            if self.apiserver.said("apiserver.server serving"):  # a port that is open is not served yet
+            if b"apiserver.server serving" in log.read_bytes()[before:]:  # a port that is open is not served yet
                 return
             time.sleep(0.05)
         raise RuntimeError(f"the apiserver did not start:\n{self.apiserver.log.read_text()[-3000:]}")

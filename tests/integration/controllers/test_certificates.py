@@ -16,7 +16,7 @@ from cryptography import x509
 
 from nodeagent import certificates as own
 from nodeagent import joining
-from tests.integration.controllers.plane import Plane, until
+from tests.integration.controllers.plane import Manager, Plane, until
 from tests.integration.controllers.plane import port as free_port
 from tests.support.etcd import have_etcd
 from wharfinger import bootstraptokens, pki
@@ -218,6 +218,11 @@ async def test_a_client_certificate_waits_for_a_person(cluster: tuple[Plane, int
         issued = x509.load_pem_x509_certificate((await requests.get("amy")).status.certificate)
         left = issued.not_valid_after_utc.timestamp() - time.time()
         assert 3000 < left <= 3600
+    manager = cluster[0]._processes[-1]
+    assert isinstance(manager, Manager)
+    for what in ("client", "signer"):
+        metric = f'wharfinger_certificate_expiration_timestamp_seconds{{certificate="{what}"}}'
+        assert manager.metric(metric) > time.time()
     code, said = await wharf(cluster[0], "certificate", "deny", "amy")
     assert (code, said) == (1, 'error: certificate signing request "amy" is already Approved')
 
