@@ -168,3 +168,27 @@ async def test_victims_go_only_for_a_whole_gang_and_its_room_is_kept(world: Worl
     await world.pods.delete("cheap", namespace=world.namespace, grace_period_seconds=0)
     assert {await world.bound(f"d{index}") for index in (0, 1, 2)} == {"g-5", "g-6"}
     assert not (await world.get("thief")).spec.nodeName
+
+
+async def test_a_scheduler_killed_while_it_binds_a_gang(world: World) -> None:
+    """Wherever in between it dies, the next one brings the gang to its end."""
+    size = 60
+    await world.node("g-7", cpu="8")
+    await group(world, "many", size)
+    await asyncio.gather(*(world.pod(f"k{index}", "100m", change=of("many")) for index in range(size - 1)))
+    await reason(world, "many", "NotEnoughMembers")
+    last = asyncio.ensure_future(world.pod(f"k{size - 1}", "100m", change=of("many")))
+
+    async def placed() -> int:
+        return sum(1 for pod in (await world.pods.list(namespace=world.namespace)).items if pod.spec.nodeName)
+
+    await world.until(placed)
+    await asyncio.to_thread(world.cluster.kill, SCHEDULER)
+    await last
+    await asyncio.to_thread(world.cluster.start, SCHEDULER)
+
+    async def all_placed() -> bool:
+        return await placed() == size
+
+    await world.until(all_placed)
+    await reason(world, "many", "Scheduled")
