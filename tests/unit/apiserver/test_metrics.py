@@ -62,6 +62,7 @@ async def test_writes_of_the_stream_count_like_others() -> None:
         return [value("apiserver_request_total", label) or 0.0 for label in labels]
 
     before = counts()
+
     async def retried(call: Any, *args: Any) -> Any:
         return await call(*args)
 
