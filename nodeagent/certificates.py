@@ -18,15 +18,16 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from typing import TYPE_CHECKING
 
 from wharfinger.api import errors
 from wharfinger.api.types import certificates
 from wharfinger.client import Client
+from wharfinger.daemon import validity
+
+if TYPE_CHECKING:  # imported where it is used: 8 MB that most agents need for a moment in months, or never
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,10 @@ class Wanted:
 
     def request(self, key: ec.EllipticCurvePrivateKey) -> bytes:
         """Return the request, PEM, signed with the key."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.x509.oid import NameOID
+
         subject = x509.Name(
             [
                 x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
@@ -80,6 +85,9 @@ async def obtain(client: Client, wanted: Wanted) -> bytes:
 
     Raises RefusedError, or the StatusError of a request that was not taken.
     """
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
     key = ec.generate_private_key(ec.SECP256R1())
     request = certificates.CertificateSigningRequest()
     request.metadata.generateName = "node-csr-" if wanted.signer == CLIENT_SIGNER else "csr-"
@@ -126,6 +134,8 @@ def write(path: Path, content: bytes) -> None:
 
 def read(path: Path) -> x509.Certificate | None:
     """Return the certificate in a file; None when there is none that can be read."""
+    from cryptography import x509
+
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError):
@@ -134,6 +144,8 @@ def read(path: Path) -> x509.Certificate | None:
 
 def serves(certificate: x509.Certificate, wanted: Wanted) -> bool:
     """Whether a certificate has all names that are wanted."""
+    from cryptography import x509
+
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -186,10 +198,9 @@ class Renewer:
                 continue
             failures = 0
             write(self.path, content)
-            certificate = x509.load_pem_x509_certificate(content)
             log.info(
                 "a certificate was renewed",
-                extra={"file": str(self.path), "end": certificate.not_valid_after_utc.isoformat()},
+                extra={"file": str(self.path), "end": validity.read(content).ends.isoformat()},
             )
             await self._renewed()
             due = self._due()

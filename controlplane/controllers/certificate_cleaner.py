@@ -10,12 +10,11 @@ import asyncio
 import logging
 import time
 
-from cryptography import x509
-
 from controlplane.controllers.context import Context, work
 from wharfinger import bootstraptokens
 from wharfinger.api import errors
 from wharfinger.api.types import certificates, core
+from wharfinger.daemon import validity
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +27,10 @@ def is_over(request: certificates.CertificateSigningRequest, now: float) -> str:
     """Say why a request can go; empty when it stays."""
     if request.status.certificate:
         try:
-            issued = x509.load_pem_x509_certificate(request.status.certificate)
+            issued = validity.read(request.status.certificate)
         except ValueError:
             issued = None
-        if issued is not None and issued.not_valid_after_utc.timestamp() <= now:
+        if issued is not None and issued.ends.timestamp() <= now:
             return "its certificate has expired"
     for kind, what in (("Denied", "denied"), ("Failed", "failed"), ("Approved", "approved")):
         for condition in request.status.conditions:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-
-from cryptography import x509
-from cryptography.x509.oid import NameOID
+from typing import TYPE_CHECKING
 
 from wharfinger.api.types import certificates, core
+
+if TYPE_CHECKING:  # imported where it is used: 8 MB that a cluster without requests does not need
+    from cryptography import x509
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -46,6 +47,9 @@ class Asked:
 
 def read(request: certificates.CertificateSigningRequest) -> Asked:
     """Read a request. Raises ValueError when it cannot be read or its signature does not hold."""
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
     parsed = x509.load_pem_x509_csr(request.spec.request)
     if not parsed.is_signature_valid:
         raise ValueError("the request is not signed by its own key")

@@ -12,12 +12,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
 
-if TYPE_CHECKING:
-    from cryptography import x509
+from wharfinger.daemon import validity
+from wharfinger.daemon.validity import Validity
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +35,10 @@ _WARNING_SECONDS = 30 * 86_400.0
 _ERROR_SECONDS = 7 * 86_400.0
 
 
-def level_of(certificate: x509.Certificate, now: float) -> int | None:
+def level_of(certificate: Validity, now: float) -> int | None:
     """Return how loudly a certificate's end is to be told of by now; None: not at all."""
-    end = certificate.not_valid_after_utc.timestamp()
-    life = end - certificate.not_valid_before_utc.timestamp()
+    end = certificate.ends.timestamp()
+    life = end - certificate.begins.timestamp()
     left = end - now
     if left > min(_WARNING_SECONDS, life / 10):
         return None
@@ -63,30 +62,28 @@ class CertificateWatch:
 
     def look(self) -> None:
         """Look at each certificate once; one that cannot be read is told of, too."""
-        from cryptography import x509
-
         for name, source in self._sources.items():
             try:
                 pem = source.read_bytes() if isinstance(source, Path) else source()
                 if pem is None:
                     continue
-                certificate = x509.load_pem_x509_certificate(pem)
+                certificate = validity.read(pem)
             except (OSError, ValueError) as error:
                 log.error("a certificate cannot be read", extra={"certificate": name, "error": str(error)})
                 continue
-            EXPIRATION.labels(name).set(certificate.not_valid_after_utc.timestamp())
+            EXPIRATION.labels(name).set(certificate.ends.timestamp())
             self._tell(name, certificate)
 
-    def _tell(self, name: str, certificate: x509.Certificate) -> None:
+    def _tell(self, name: str, certificate: Validity) -> None:
         now = self._clock()
         level = level_of(certificate, now)
         if level is None:
             self._said.pop(name, None)
             return
         serial, before, at = self._said.get(name, (0, 0, 0.0))
-        if serial == certificate.serial_number and before == level and now - at < SAY_AGAIN_SECONDS:
+        if serial == certificate.serial and before == level and now - at < SAY_AGAIN_SECONDS:
             return
-        self._said[name] = (certificate.serial_number, level, now)
-        end = certificate.not_valid_after_utc
+        self._said[name] = (certificate.serial, level, now)
+        end = certificate.ends
         what = "a certificate has expired" if end.timestamp() <= now else "a certificate ends soon: renew it"
-        log.log(level, what, extra={"certificate": name, "end": end.isoformat(), "serial": certificate.serial_number})
+        log.log(level, what, extra={"certificate": name, "end": end.isoformat(), "serial": certificate.serial})

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger import pki
+from wharfinger.daemon import validity
 from wharfinger.daemon.certificates import EXPIRATION, CertificateWatch, level_of
 
 DAY = 86_400.0
@@ -16,13 +17,13 @@ DAY = 86_400.0
 
 def test_levels(tmp_path: Path) -> None:
     ca = pki.ensure_ca(tmp_path, "ca")
-    certificate = pki.issue_client(ca, "me", lifetime=timedelta(days=365)).certificate
-    end = certificate.not_valid_after_utc.timestamp()
+    certificate = validity.read(pki.issue_client(ca, "me", lifetime=timedelta(days=365)).cert)
+    end = certificate.ends.timestamp()
     assert [level_of(certificate, end - days * DAY) for days in (60, 31, 29, 8, 6, -1)] == [
         None, None, logging.WARNING, logging.WARNING, logging.ERROR, logging.ERROR,
     ]  # fmt: skip
-    short = pki.issue_client(ca, "me", lifetime=timedelta(hours=1)).certificate
-    assert level_of(short, short.not_valid_after_utc.timestamp() - 3 * 3600) is None
+    short = validity.read(pki.issue_client(ca, "me", lifetime=timedelta(hours=1)).cert)
+    assert level_of(short, short.ends.timestamp() - 3 * 3600) is None
 
 
 def test_it_is_said_once_a_day_and_again_after_a_renewal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
