@@ -12,7 +12,6 @@ from pathlib import Path
 
 from controlplane.controllers import certificate_rules as rules
 from controlplane.controllers.context import Context, work
-from wharfinger import pki
 from wharfinger.api import errors
 from wharfinger.api.types import certificates
 
@@ -75,6 +74,8 @@ class CertificateSigningController:
         if request.spec.HasField("expirationSeconds"):
             life = min(life, timedelta(seconds=request.spec.expirationSeconds))
         assert asked.parsed is not None
+        from wharfinger import pki  # imported at first use: what it needs costs 8 MB
+
         return pki.sign(
             pki.read_ca(self._cert, self._key), asked.parsed,
             client="client auth" in asked.usages, server="server auth" in asked.usages, lifetime=life,
