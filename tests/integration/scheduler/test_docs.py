@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.etcd import have_etcd
-from wharfinger.devtools.cluster import Cluster, Settings
+from wharfinger.devtools.cluster import HOLLOW, Cluster, Settings
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scheduling.md"
 _CHANGING = ("create", "delete", "label")
 SECONDS = 40.0
+FLAGS = {HOLLOW: ["--node-status-report-frequency", "1s"]}
+"""As on the page: agents learn new labels of their nodes when they look at their state."""
 
 
 def steps(text: str) -> list[tuple[str, list[str]]]:
@@ -52,7 +54,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """What the page starts with."""
     if not have_etcd():
         pytest.skip("needs an etcd binary on the path (apt install etcd-server etcd-client)")
-    made = Cluster(Path(tmp_path_factory.mktemp("docs")), Settings(nodes=0, hollow=3), progress=lambda _: None)
+    made = Cluster(
+        Path(tmp_path_factory.mktemp("docs")), Settings(nodes=0, hollow=3, flags=FLAGS), progress=lambda _: None
+    )
     try:
         made.up()
         yield made
