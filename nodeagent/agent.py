@@ -103,6 +103,7 @@ class NodeAgent:
         self.pods = PodManager(
             self.context,
             lambda: self.registrar.node,
+            fresh_node=self.registrar.fresh,
             relist_seconds=settings.relist_seconds,
             runtime_changed=self.registrar.look,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from pathlib import Path
 
 from nodeagent import admission
@@ -19,6 +19,7 @@ from nodeagent.metrics import RELIST_SECONDS as RELIST_SECONDS_TAKEN
 from nodeagent.podspec import pod_key
 from nodeagent.podworker import PodWorker
 from nodeagent.runtime import PodRecord, RuntimeFailure
+from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.daemon import spawn
 
@@ -45,10 +46,16 @@ class PodManager:
         *,
         relist_seconds: float = RELIST_SECONDS,
         runtime_changed: Callable[[], None] = lambda: None,
+        fresh_node: Callable[[], Awaitable[core.Node]] | None = None,
     ) -> None:
-        """`node` returns the Node as the API has it; `runtime_changed` is told when the runtime goes or comes."""
+        """`node` returns the Node as it was read last, `fresh_node` reads it anew, which is done before a pod is
+        refused; `runtime_changed` is told when the runtime goes or comes.
+        """
         self._context = context
         self._node = node
+        self._fresh_node = fresh_node
+        self._judged_again: dict[str, core.Pod] = {}
+        """Pods that would be refused, while the node is read once more."""
         self._relist_seconds = relist_seconds
         self._runtime_changed = runtime_changed
         self._workers: dict[str, PodWorker] = {}
@@ -84,7 +91,7 @@ class PodManager:
         if self._context.files:
             folder = self._context.sandboxes.pod_logs_dir
             await asyncio.to_thread(remove_orphaned_logs, folder, frozenset(self._workers) | running.keys())
-        self._tasks = [
+        self._tasks += [
             spawn(self._relist(), name=f"relist {self._context.node_name}"),
             spawn(self._context.runtime.watch(self._hinted), name=f"runtime events {self._context.node_name}"),
         ]
@@ -108,24 +115,42 @@ class PodManager:
         if not self._started:
             return
         worker = self._workers.get(pod.metadata.uid)
-        if worker is None:
+        if pod.metadata.uid in self._judged_again:
+            self._judged_again[pod.metadata.uid] = pod
+        elif worker is None:
             self._add(pod, adopted=False)
         else:
             worker.update(pod)
 
     def removed(self, pod: core.Pod) -> None:
         """The API has a pod no more."""
+        self._judged_again.pop(pod.metadata.uid, None)
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
             worker.remove()
             self._hinted(pod.metadata.uid)
 
-    def _add(self, pod: core.Pod, *, adopted: bool) -> None:
+    async def _judge_again(self, uid: str, fresh_node: Callable[[], Awaitable[core.Node]]) -> None:
+        """Look at the node in the API before a pod is refused for good: its labels may have changed a moment ago."""
+        try:
+            await fresh_node()
+        except errors.StatusError as error:
+            log.debug("the node cannot be read again", extra={"error": error.message})
+        self._tasks = [task for task in self._tasks if not task.done()]
+        pod = self._judged_again.pop(uid, None)
+        if pod is not None:
+            self._add(pod, adopted=False, judged=True)
+
+    def _add(self, pod: core.Pod, *, adopted: bool, judged: bool = False) -> None:
         refusal = None
         ended = pod.status.phase in ("Failed", "Succeeded")
         if not adopted and not ended and not pod.metadata.HasField("deletionTimestamp"):
             others = [worker.pod for worker in self._workers.values() if worker.counts]
             refusal = admission.admit(pod, self._node(), others, allowed_sysctls=self._context.allowed_sysctls)
+            if refusal is not None and self._fresh_node is not None and not judged:
+                self._judged_again[pod.metadata.uid] = pod
+                self._tasks.append(spawn(self._judge_again(pod.metadata.uid, self._fresh_node), name="second look"))
+                return
         if refusal is not None:
             log.info("pod refused", extra={"pod": pod_key(pod), "reason": refusal.reason, "why": refusal.message})
             self._context.events.event(

@@ -162,6 +162,13 @@ class Registrar:
         if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion):
             self.node = read
 
+    async def fresh(self) -> core.Node:
+        """Return the node as the API has it now. Raises StatusError when that cannot be told."""
+        read = await self._nodes.get(self._settings.name)
+        if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion):
+            self.node = read
+        return self.node
+
     async def _register_anew(self) -> None:
         log.warning("the node is gone from the API, registering anew", extra={"node": self._settings.name})
         self.node = await self._registered()

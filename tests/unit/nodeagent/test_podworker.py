@@ -266,3 +266,44 @@ async def test_unexpected_failure_of_one_pod_is_tried_again(monkeypatch: pytest.
     await table.until(lambda: table.statuses.written and table.status.phase == "Running")
     assert failures
     await worker.close()
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+async def test_the_node_is_read_again_before_a_pod_is_refused(labelled):
+    table = Table.make()
+    known = node()
+
+    async def fresh():
+        if labelled:
+            known.metadata.labels["disk"] = "ssd"
+        return known
+
+    manager = PodManager(table.context, lambda: known, relist_seconds=0.05, fresh_node=fresh)
+    await manager.start(list)
+    pod = make_pod()
+    pod.spec.nodeSelector["disk"] = "ssd"
+    manager.changed(pod)
+    await table.until(lambda: table.statuses.written and table.status.phase in ("Running", "Failed"))
+    assert (table.status.phase, table.status.reason) == (("Running", "") if labelled else ("Failed", "NodeAffinity"))
+    await manager.close()
+
+
+async def test_a_pod_that_goes_while_the_node_is_read_again_is_forgotten():
+    table = Table.make()
+    going = asyncio.Event()
+
+    async def fresh():
+        await going.wait()
+        return node()
+
+    manager = PodManager(table.context, node, relist_seconds=0.05, fresh_node=fresh)
+    await manager.start(list)
+    pod = make_pod()
+    pod.spec.nodeSelector["disk"] = "ssd"
+    manager.changed(pod)
+    manager.removed(pod)
+    going.set()
+    await asyncio.sleep(0)
+    await table.until(lambda: not manager._judged_again)
+    assert list(manager.workers) == []
+    await manager.close()
