@@ -250,6 +250,12 @@ def test_the_disk_of_a_member_of_etcd_is_full(site: Site) -> None:
     )
 
 
+def _restart(site: Site, name: str) -> None:
+    """Restart our daemons in their order, the agent by itself: its heart must not miss more than a beat."""
+    for daemons in (OURS[:-1], OURS[-1:]):
+        site.bed.ssh(name, f"systemctl daemon-reload && systemctl restart {' '.join(daemons)}")
+
+
 @pytest.mark.parametrize("shift", ["+1h", "-1h"])
 def test_a_clock_that_jumps(site: Site, shift: str) -> None:
     if not Path(FAKETIME).exists():
@@ -266,7 +272,7 @@ def test_a_clock_that_jumps(site: Site, shift: str) -> None:
             for daemon in OURS:
                 folder = f"/etc/systemd/system/{daemon}.service.d"
                 site.bed.ssh(name, f"mkdir -p {folder} && printf '{drop_in}' > {folder}/clock.conf")
-            site.bed.ssh(name, f"systemctl daemon-reload && systemctl restart {' '.join(OURS)}")
+            _restart(site, name)
             _wait_well(site)
             # Nothing may move for as long as it takes to give a node up.
             ends = time.monotonic() + 3 * GRACE
@@ -275,6 +281,6 @@ def test_a_clock_that_jumps(site: Site, shift: str) -> None:
         finally:
             for daemon in OURS:
                 site.bed.ssh(name, f"rm -rf /etc/systemd/system/{daemon}.service.d")
-            site.bed.ssh(name, f"systemctl daemon-reload && systemctl restart {' '.join(OURS)}")
+            _restart(site, name)
         _wait_well(site)
     assert {pod["metadata"]["uid"] for pod in _running(site)} == pods
