@@ -319,6 +319,8 @@ class Api:
         self._check(request, _UPDATE)
         bodies.check_size(len(patch), self.limits.request_bytes)
         registry = self.registry(request.kind)
+        if request.subresource == "scale" and patch_type == patching.APPLY_PATCH:
+            return await scaling.apply(registry, request, patch)
         if request.subresource == "scale":
             apply = patching.compile_patch(patch_type, patch, request)
             return await scaling.update(registry, request, apply, patching=True)

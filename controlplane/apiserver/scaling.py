@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from controlplane.apiserver import patching
 from controlplane.apiserver.request import Answer
 from wharfinger.api import codec, errors, kinds
 from wharfinger.api.errors import FieldError
@@ -68,6 +71,39 @@ async def update(
     answer = await registry.writer.update(request, parent, prepare=prepare, patching=patching)
     parent_now = registry.kind.message.FromString(answer.raw)
     return _answer(parent_now, registry)
+
+
+async def apply(registry: Registry, request: Request, patch: bytes) -> Answer:
+    """Apply a scale: the manager owns the parent's replicas from now on, through this subresource.
+
+    Raises BadRequestError, ConflictError when another manager owns them, NotFoundError.
+    """
+    documents = codec.load_documents(patch)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise errors.BadRequestError("an apply patch must be one object, in YAML or JSON")
+    scale = codec.from_json(documents[0], autoscaling_v1.Scale, validation="Strict").message
+    if scale.metadata.name != request.name:
+        raise errors.BadRequestError(
+            f"the name of the object ({scale.metadata.name}) does not match the name on the URL ({request.name})"
+        )
+    if scale.spec.replicas < 0:
+        cause = FieldError.invalid("spec.replicas", scale.spec.replicas, "must be greater than or equal to 0")
+        raise errors.invalid("Scale", "autoscaling", request.name, [cause])
+    wanted = "replicas" in (documents[0].get("spec") or {})
+    kind = registry.kind
+    document = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": request.name, **({"namespace": request.namespace} if request.namespace else {})},
+        **(registry.strategy.scale_document(scale.spec.replicas) if wanted else {}),
+    }
+    make = patching.compile_apply(orjson.dumps(document), request)
+
+    def prepare(new: Any, old: Any) -> None:
+        registry.strategy.prepare_for_update(new, old, request)
+
+    answer = await registry.writer.update(request, make, prepare=prepare, patching=True)
+    return _answer(answer.message(), registry)
 
 
 def _answer(parent: Any, registry: Registry) -> Answer:

@@ -67,6 +67,12 @@ class CustomStrategy(Strategy):
             replicas, paths.status_replicas.get(obj.content) or 0, selector if isinstance(selector, str) else ""
         )
 
+    def scale_document(self, replicas: int) -> dict[str, Any]:
+        """Put a number of replicas where the definition says, in an otherwise empty object."""
+        paths = self.kind.scale
+        assert paths is not None
+        return dict(paths.replicas.set({}, replicas))
+
     def write_scale(self, obj: Any, replicas: int) -> None:
         """Put a number of replicas where the definition says."""
         paths = self.kind.scale

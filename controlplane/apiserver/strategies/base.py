@@ -116,6 +116,10 @@ class Strategy:
         chosen = labels.from_label_selector(selector) if hasattr(selector, "matchLabels") else labels.from_map(selector)
         return ScaleView(obj.spec.replicas, obj.status.replicas, str(chosen))
 
+    def scale_document(self, replicas: int) -> dict[str, Any]:
+        """Return the part of an object's JSON that says how many replicas it wants."""
+        return {"spec": {"replicas": replicas}}
+
     def write_scale(self, obj: Any, replicas: int) -> None:
         """Put a new number of replicas into an object."""
         obj.spec.replicas = replicas

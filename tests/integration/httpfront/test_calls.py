@@ -126,3 +126,37 @@ async def test_schema_and_discovery_name_each_other(http: Http) -> None:
     aggregated = await http.ask("GET", "/apis", Accept=wanted)
     assert aggregated.headers["Content-Type"] == wanted
     assert {item["metadata"]["name"] for item in aggregated.json["items"]} == groups
+
+
+async def test_a_scale_is_applied(http: Http, namespace: str) -> None:
+    sets = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    body = {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "r"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }  # fmt: skip
+    assert (await http.ask("POST", f"{sets}?fieldManager=maker", body)).status == 201
+
+    def scale(replicas: int) -> dict[str, Any]:
+        return {
+            "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "r"}, "spec": {"replicas": replicas},
+        }  # fmt: skip
+
+    apply = {"Content_Type": "application/apply-patch+yaml"}
+    refused = await http.ask("PATCH", f"{sets}/r/scale?fieldManager=scaler", scale(3), **apply)
+    assert (refused.status, refused.json["details"]["causes"][0]["field"]) == (409, ".spec.replicas")
+    forced = await http.ask("PATCH", f"{sets}/r/scale?fieldManager=scaler&force=true", scale(3), **apply)
+    assert (forced.status, forced.json["kind"], forced.json["spec"]) == (200, "Scale", {"replicas": 3})
+    stored = (await http.ask("GET", f"{sets}/r")).json
+    assert stored["spec"]["replicas"] == 3
+    (mine,) = [owner for owner in stored["metadata"]["managedFields"] if owner["manager"] == "scaler"]
+    assert (mine["operation"], mine["subresource"]) == ("Apply", "scale")
+    assert mine["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+    negative = await http.ask("PATCH", f"{sets}/r/scale?fieldManager=scaler&force=true", scale(-1), **apply)
+    assert negative.status == 422
+    nameless = await http.ask("PATCH", f"{sets}/r/scale", scale(2), **apply)
+    assert nameless.status == 422
+    missing = await http.ask(
+        "PATCH", f"{sets}/other/scale?fieldManager=scaler", scale(2) | {"metadata": {"name": "other"}}, **apply
+    )
+    assert missing.status == 404
