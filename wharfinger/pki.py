@@ -171,13 +171,7 @@ def load_ca(directory: Path | str, *, stem: str = "ca") -> CA:
     for path in (cert_path, key_path):
         if not path.is_file():
             raise PKIError(f"the authority is incomplete: {path} is missing; restore it, or move its other half away")
-    ca = CA(cert_path.read_bytes(), key_path.read_bytes(), cert_path)
-    try:
-        matching = ca.certificate.public_key() == ca.private_key.public_key()
-    except ValueError as error:
-        raise PKIError(f"{cert_path} or {key_path} cannot be read: {error}") from error
-    if not matching:
-        raise PKIError(f"{key_path} is not the key of {cert_path}; restore the pair, or move both files away")
+    ca = read_ca(cert_path, key_path)
     if _now() >= ca.certificate.not_valid_after_utc:
         raise PKIError(f"{cert_path} expired on {ca.certificate.not_valid_after_utc:%Y-%m-%d}; move the pair away")
     return ca
@@ -246,7 +240,7 @@ def read_ca(cert_path: Path, key_path: Path) -> CA:
     except ValueError as error:
         raise PKIError(f"{cert_path} or {key_path} cannot be read: {error}") from error
     if not matching:
-        raise PKIError(f"{key_path} is not the key of {cert_path}")
+        raise PKIError(f"{key_path} is not the key of {cert_path}; restore the pair, or move both files away")
     return ca
 
 
