@@ -159,14 +159,16 @@ class Registrar:
         except errors.NotFoundError:
             # Perhaps only the cache that answered does not know it yet.
             read = await self._nodes.get(self._settings.name)
+        self._take(read)
+
+    def _take(self, read: core.Node) -> None:
+        """Go on with what was read, unless it is older than what is known."""
         if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion):
             self.node = read
 
     async def fresh(self) -> core.Node:
         """Return the node as the API has it now. Raises StatusError when that cannot be told."""
-        read = await self._nodes.get(self._settings.name)
-        if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion):
-            self.node = read
+        self._take(await self._nodes.get(self._settings.name))
         return self.node
 
     async def _register_anew(self) -> None:
