@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import secrets
 import shutil
 import subprocess
 import tempfile
@@ -23,7 +22,7 @@ import pytest
 
 from tests.support import containerd
 from tests.support.etcd import have_etcd
-from wharfinger.devtools.cluster import Cluster, Settings
+from wharfinger.devtools.cluster import Cluster, Settings, own_network
 from wharfinger.devtools.images import BUSYBOX_IMAGE
 
 NODE = "node-1"
@@ -128,10 +127,11 @@ def stage() -> Iterator[Stage]:
     if not have_etcd():
         pytest.skip("needs an etcd binary on the path (apt install etcd-server etcd-client)")
     folder = Path(tempfile.mkdtemp(prefix="wharf-conf-"))
+    prefix, subnet = own_network()
     settings = Settings(
         nodes=1,
-        prefix=f"wk{secrets.token_hex(2)}",
-        subnet=64 + secrets.randbelow(60),
+        prefix=prefix,
+        subnet=subnet,
         flags={"node": ["--node-status-update-frequency=2s"]},
     )
     cluster = Cluster(folder / "c", settings, progress=lambda _: None)

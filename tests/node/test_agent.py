@@ -6,7 +6,6 @@ One cluster for all tests of this module: real etcd and apiserver, two nodes wit
 from __future__ import annotations
 
 import asyncio
-import secrets
 import shutil
 import subprocess
 import sys
@@ -25,7 +24,7 @@ import psutil
 from wharfinger.api import errors
 from wharfinger.api.types import coordination, core
 from wharfinger.client import Client, ClientConfig
-from wharfinger.devtools.cluster import APISERVER, CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings
+from wharfinger.devtools.cluster import APISERVER, CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings, own_network
 from wharfinger.proto.native import streams_v1_pb2
 
 pytestmark = pytest.mark.skipif(
@@ -38,10 +37,11 @@ SLEEPER = ["sh", "-c", "echo started; sleep 3600"]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     folder = Path(tempfile.mkdtemp(prefix="wharf-agent-"))
+    prefix, subnet = own_network()
     settings = Settings(
         nodes=2,
-        prefix=f"wt{secrets.token_hex(2)}",
-        subnet=64 + secrets.randbelow(60),
+        prefix=prefix,
+        subnet=subnet,
         without=[SCHEDULER, CONTROLLER_MANAGER],
         flags={"node": ["--heartbeat-interval=1s", "--node-status-update-frequency=1s"]},
     )

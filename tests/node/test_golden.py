@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import shutil
 import sys
 import tempfile
@@ -25,7 +24,7 @@ import containerd
 import goldencase
 
 from wharfinger.client import Client, ClientConfig
-from wharfinger.devtools.cluster import CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings
+from wharfinger.devtools.cluster import CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings, own_network
 
 _SHARED = Path(os.environ.get("WHARFINGER_SHARED") or Path(__file__).parents[3] / "shared")
 GOLDEN = _SHARED / "golden" / "pods"
@@ -95,10 +94,11 @@ pytestmark = [
 def findings() -> Iterator[dict[str, list[str]]]:
     """What differed, by case."""
     folder = Path(tempfile.mkdtemp(prefix="wharf-golden-"))
+    prefix, subnet = own_network()
     settings = Settings(
         nodes=1,
-        prefix=f"wt{secrets.token_hex(2)}",
-        subnet=64 + secrets.randbelow(60),
+        prefix=prefix,
+        subnet=subnet,
         without=[SCHEDULER, CONTROLLER_MANAGER],
     )
     cluster = Cluster(folder / "c", settings, progress=lambda _: None)

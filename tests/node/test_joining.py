@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 import shutil
 import stat
 import tempfile
@@ -16,7 +15,7 @@ import pytest
 from nodeagent import certificates as own
 from tests.support import containerd
 from tests.support.etcd import have_etcd
-from wharfinger.devtools.cluster import CONTROLLER_MANAGER, Cluster, Settings
+from wharfinger.devtools.cluster import CONTROLLER_MANAGER, Cluster, Settings, own_network
 from wharfinger.devtools.images import BUSYBOX_IMAGE
 from wharfinger.devtools.processes import wait_until
 
@@ -32,10 +31,11 @@ def cluster() -> Iterator[Cluster]:
     if not have_etcd():
         pytest.skip("needs an etcd binary on the path (apt install etcd-server etcd-client)")
     folder = Path(tempfile.mkdtemp(prefix="wharf-join-"))
+    prefix, subnet = own_network()
     settings = Settings(
         nodes=1,
-        prefix=f"wj{secrets.token_hex(2)}",
-        subnet=64 + secrets.randbelow(60),
+        prefix=prefix,
+        subnet=subnet,
         without=[NODE],
         flags={
             NODE: [

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import shutil
 import sys
 import tempfile
@@ -31,7 +30,7 @@ import psutil
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import Client, ClientConfig, ResourceClient
-from wharfinger.devtools.cluster import SCHEDULER, Cluster, Settings
+from wharfinger.devtools.cluster import SCHEDULER, Cluster, Settings, own_network
 from wharfinger.proto.native import streams_v1_pb2 as native
 from wharfinger.proto.native import streams_v1_pb2_grpc
 
@@ -54,10 +53,11 @@ PODS = {
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     folder = Path(tempfile.mkdtemp(prefix="wharf-streams-"))
+    prefix, subnet = own_network()
     settings = Settings(
         nodes=1,
-        prefix=f"wt{secrets.token_hex(2)}",
-        subnet=64 + secrets.randbelow(60),
+        prefix=prefix,
+        subnet=subnet,
         without=[SCHEDULER],
     )
     cluster = Cluster(folder / "c", settings, progress=lambda _: None)

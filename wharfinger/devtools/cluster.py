@@ -378,21 +378,27 @@ class Cluster:
         if not waiting or APISERVER in self.settings.without:
             return
         started = time.monotonic()
+        missing: dict[str, str] = {}
 
         def ready() -> bool:
-            for agent in set(waiting.values()):
-                if self.processes.running(agent) is None:
-                    raise DevtoolsError(f"{agent} ended; the end of its log:\n{self.processes.tail(agent)}")
             since = {}
             for node, agent in waiting.items():
                 running = self.processes.running(agent)
-                since[node] = running.started if running else time.time()
-            return waiting.keys() <= asyncio.run(_ready_nodes(ClientConfig.load(self.kubeconfig), since))
+                if running is None:
+                    raise DevtoolsError(f"{agent} ended; the end of its log:\n{self.processes.tail(agent)}")
+                since[node] = running.started
+            missing.clear()
+            missing.update(asyncio.run(_missing_nodes(ClientConfig.load(self.kubeconfig), since)))
+            return not missing
 
         try:
             wait_until(ready, timeout)
         except TimeoutError:
-            raise DevtoolsError(f"not all of {len(waiting)} nodes were ready after {timeout:g} s") from None
+            node, why = next(iter(missing.items()))
+            raise DevtoolsError(
+                f"{len(missing)} of {len(waiting)} nodes were not ready after {timeout:g} s; {node}: {why}; "
+                f"the end of its agent's log:\n{self.processes.tail(waiting[node])}"
+            ) from None
         self.progress(
             f"{len(waiting)} node{'s' if len(waiting) > 1 else ''} ready ({time.monotonic() - started:.1f} s)"
         )
@@ -528,22 +534,30 @@ class Cluster:
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
 
 
-async def _ready_nodes(config: ClientConfig, since: Mapping[str, float]) -> set[str]:
-    """Return the nodes that are ready and whose agents, started at `since`, have said so themselves.
+async def _missing_nodes(config: ClientConfig, since: Mapping[str, float]) -> dict[str, str]:
+    """Return which nodes are not ready, or not yet by the word of their agents started at `since`, each with why.
 
     What a node was before its agent was started may still stand in etcd; a heartbeat tells. All clocks are this host's.
     """
     async with Client(config) as client:
-        nodes = (await client.resource(core.Node).list()).items
+        nodes = {node.metadata.name: node for node in (await client.resource(core.Node).list()).items}
         leases = (await client.resource(coordination.Lease).list(namespace="kube-node-lease")).items
     renewed = {lease.metadata.name: lease.spec.renewTime.seconds for lease in leases}
-    return {
-        name
-        for node in nodes
-        if (name := node.metadata.name) in since
-        and renewed.get(name, 0) >= int(since[name])
-        and any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
-    }
+    reasons = {name: _why_not_ready(nodes.get(name), renewed.get(name), int(start)) for name, start in since.items()}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _why_not_ready(node: core.Node | None, renewed: int | None, since: int) -> str:
+    if node is None:
+        return "it has not registered"
+    if renewed is None:
+        return "it has no lease"
+    if renewed < since:
+        return f"its lease was renewed {since - renewed} s before its agent was started"
+    for condition in node.status.conditions:
+        if condition.type == "Ready":
+            return "" if condition.status == "True" else f"Ready is {condition.status}: {condition.message}"
+    return "it has no condition Ready"
 
 
 async def _delete_nodes_beyond(config: ClientConfig, limits: Mapping[str, int]) -> list[str]:
