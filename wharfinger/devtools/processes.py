@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from wharfinger.devtools.containerd import DevtoolsError
 
 POLL_SECONDS = 0.05
@@ -52,11 +50,11 @@ class ProcessTable:
         """Return the live process of a daemon, or None."""
         try:
             entry: dict[str, Any] = json.loads((self._run / f"{name}.json").read_text())
-            process = psutil.Process(entry["pid"])
-            alive = process.create_time() == entry["created"] and process.status() != psutil.STATUS_ZOMBIE
-        except (FileNotFoundError, psutil.NoSuchProcess):
+            status, ticks = _state(entry["pid"])
+        except (FileNotFoundError, ProcessLookupError):
             return None
-        return Running(entry["pid"], entry["command"], entry["created"]) if alive else None
+        alive = ticks == entry["ticks"] and status != "Z"
+        return Running(entry["pid"], entry["command"], entry["started"]) if alive else None
 
     def start(self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Running:
         """Start a daemon that outlives the caller; returns the running one when it runs already."""
@@ -64,6 +62,7 @@ class ProcessTable:
             return running
         self._run.mkdir(parents=True, exist_ok=True)
         self._logs.mkdir(parents=True, exist_ok=True)
+        started = time.time()
         with self.log_file(name).open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -73,10 +72,9 @@ class ProcessTable:
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
             )
-        created = psutil.Process(process.pid).create_time()
-        entry = {"pid": process.pid, "created": created, "command": list(command)}
+        entry = {"pid": process.pid, "ticks": _state(process.pid)[1], "started": started, "command": list(command)}
         (self._run / f"{name}.json").write_text(json.dumps(entry))
-        return Running(process.pid, list(command), created)
+        return Running(process.pid, list(command), started)
 
     def signal(self, name: str, number: signal.Signals) -> bool:
         """Send a signal; return whether there was a process to send it to."""
@@ -139,6 +137,16 @@ class ProcessTable:
         """Return the end of a daemon's log."""
         path = self.log_file(name)
         return path.read_bytes()[-size:].decode(errors="replace") if path.exists() else "(no log)"
+
+
+def _state(pid: int) -> tuple[str, int]:
+    """Return a process's state letter and when it was started, in clock ticks since boot (see proc(5)).
+
+    Ticks, with the id, name a process for good; a time of day would not, for the machine's clock may be set.
+    Raises FileNotFoundError or ProcessLookupError when there is none.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return fields[0], int(fields[19])
 
 
 def wait_until(condition: Callable[[], bool], timeout: float) -> bool:
