@@ -26,7 +26,8 @@ from benchmarks.world import (
 from wharfinger.api import kinds
 from wharfinger.api.types import coordination, core
 from wharfinger.client import Client
-from wharfinger.client.resources import Requests, delete_options, list_options, unknown
+from wharfinger.client.options import delete_call, list_options
+from wharfinger.client.requests import Requests, unknown
 from wharfinger.devtools.cluster import Cluster
 from wharfinger.proto.native import resources_v1_pb2 as native
 
@@ -118,7 +119,7 @@ def _create_request(pod: core.Pod) -> native.CreateRequest:
 
 
 def _delete_request(name: str) -> native.DeleteRequest:
-    return native.DeleteRequest(reference=_named(name), delete_options=delete_options(grace_period_seconds=0))
+    return native.DeleteRequest(reference=_named(name), delete_options=delete_call({"grace_period_seconds": 0})[0])
 
 
 async def _list(cluster: Cluster, client: Client, report: Report, runs: int, count: int) -> None:

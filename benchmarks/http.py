@@ -24,7 +24,8 @@ from benchmarks.report import Report
 from benchmarks.world import APISERVER, NAMESPACE, create_pods, make_pod, measure_rate, world
 from wharfinger.api import codec
 from wharfinger.client import Client, ClientConfig
-from wharfinger.client.resources import list_options, unknown
+from wharfinger.client.options import list_options
+from wharfinger.client.requests import unknown
 from wharfinger.devtools.cluster import Cluster
 from wharfinger.proto.native import resources_v1_pb2 as native
 

@@ -27,7 +27,7 @@ from nodeagent.sandboxes import SandboxSettings
 from nodeagent.statuswriter import StatusWriter
 from nodeagent.usage import UsageMeter
 from wharfinger.client import Client
-from wharfinger.client.writer import Writer
+from wharfinger.client.verbs import Writer
 from wharfinger.daemon import spawn
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,8 @@ import grpc
 from wharfinger.api import errors, kinds, times
 from wharfinger.api.types import coordination
 from wharfinger.client.config import ClientConfig
-from wharfinger.client.resources import unknown, write_options
+from wharfinger.client.options import write_options
+from wharfinger.client.requests import unknown
 from wharfinger.client.transport import CHANNEL_OPTIONS
 from wharfinger.proto.native import resources_v1_pb2 as native
 from wharfinger.proto.native import resources_v1_pb2_grpc

@@ -15,7 +15,7 @@ from nodeagent.conditions import OWN
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import Client
-from wharfinger.client.writer import Writer
+from wharfinger.client.verbs import Writer
 
 log = logging.getLogger(__name__)
 

@@ -100,9 +100,8 @@ class GarbageCollector:
 
     def _client(self, kind: Kind) -> ResourceClient[Metadata]:
         if kind not in self._clients:
-            client = self._context.client
             message: Any = kind.partial
-            self._clients[kind] = ResourceClient(client.transport, kind, message, client.fence)
+            self._clients[kind] = self._context.client.resource_of(kind, message)
         return self._clients[kind]
 
     def _watch(self, kind: Kind) -> Informer[Any]:

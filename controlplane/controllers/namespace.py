@@ -19,7 +19,6 @@ from controlplane.controllers.served_kinds import ServedKinds
 from wharfinger.api import errors
 from wharfinger.api.kinds import Kind
 from wharfinger.api.types import core
-from wharfinger.client import ResourceClient
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +111,7 @@ class NamespaceController:
 
     async def _empty_one(self, kind: Kind, namespace: str, left: Leftovers) -> None:
         message: Any = kind.partial
-        client = ResourceClient(self._context.client.transport, kind, message, self._context.client.fence)
+        client = self._context.client.resource_of(kind, message)
         try:
             listed = await client.list(namespace=namespace, limit=1)
             if not listed.items:

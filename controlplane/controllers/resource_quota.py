@@ -20,7 +20,7 @@ from controlplane.controllers.context import Context, work
 from controlplane.controllers.served_kinds import ServedKinds
 from wharfinger.api import errors, quantity, quota
 from wharfinger.api.types import core, meta
-from wharfinger.client import Informer, ResourceClient
+from wharfinger.client import Informer
 
 if TYPE_CHECKING:
     from wharfinger.api.kinds import Kind
@@ -168,9 +168,8 @@ class ResourceQuotaController:
         async with self._starting:
             informer = self._informers.get(resource)
             if informer is None:
-                client = self._context.client
                 message: Any = kind.message if resource in _SIZED else kind.partial
-                source: Any = ResourceClient(client.transport, kind, message, client.fence)
+                source: Any = self._context.client.resource_of(kind, message)
                 transform: Any = partial(counted, resource)
                 informer = Informer(source, transform=transform)
                 informer.add_index(_NAMESPACE, lambda one: [one.metadata.namespace])

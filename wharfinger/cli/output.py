@@ -18,7 +18,7 @@ from wharfinger.cli.failures import CommandError
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from wharfinger.client.resources import RawObject
+    from wharfinger.client.raw import RawObject
 
 FORMATS = (
     "custom-columns", "custom-columns-file", "json", "jsonpath", "jsonpath-as-json", "jsonpath-file", "name", "wide",

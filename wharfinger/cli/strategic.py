@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from wharfinger.api.kinds import Kind
-    from wharfinger.client.resources import PatchType
+    from wharfinger.client.options import PatchType
 
 Document = Mapping[str, Any]
 

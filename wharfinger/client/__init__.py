@@ -8,11 +8,11 @@ from wharfinger.client.client import Client, Fence
 from wharfinger.client.config import ClientConfig, ConfigError
 from wharfinger.client.informer import Informer, object_key
 from wharfinger.client.leaderelection import LeaderElector
+from wharfinger.client.raw import RawClient, RawObject
 from wharfinger.client.recorder import EventRecorder, NamedRecorder
-from wharfinger.client.resources import Event, ObjectList, RawClient, RawObject, ResourceClient
 from wharfinger.client.transport import CHANNEL_OPTIONS, SERVER_OPTIONS
+from wharfinger.client.verbs import Event, ObjectList, ResourceClient, Writer
 from wharfinger.client.workqueue import WorkQueue
-from wharfinger.client.writer import Writer
 
 if TYPE_CHECKING:
     from wharfinger.client.http.client import HttpClient

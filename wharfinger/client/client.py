@@ -12,10 +12,12 @@ from google.protobuf.message import Message
 from wharfinger.api import kinds
 from wharfinger.api.kinds import Kind
 from wharfinger.client.config import ClientConfig
-from wharfinger.client.resources import RawClient, ResourceClient
+from wharfinger.client.raw import RawClient
+from wharfinger.client.resources import GrpcResourceClient
 from wharfinger.client.streams import Connection, RemoteCommand
 from wharfinger.client.transport import Endpoint, Transport
-from wharfinger.client.writer import Writer
+from wharfinger.client.verbs import ResourceClient, Writer
+from wharfinger.client.writer import StreamWriter
 from wharfinger.proto.native import resources_v1_pb2 as native
 from wharfinger.proto.native import scheduling_v1_pb2, streams_v1_pb2
 
@@ -58,7 +60,11 @@ class Client:
 
     def resource(self, message: type[M]) -> ResourceClient[M]:
         """Return the typed client of one kind. Raises KeyError for a message that is no kind."""
-        return ResourceClient(self.transport, kinds.of(message), message, self.fence)
+        return self.resource_of(kinds.of(message), message)
+
+    def resource_of(self, kind: Kind, message: type[M]) -> ResourceClient[M]:
+        """Return the client of a kind whose objects are read as `message`, which may know only some of their fields."""
+        return GrpcResourceClient(self.transport, kind, message, self.fence)
 
     async def serves(self, kind: Kind) -> bool:
         """Whether the cluster has a kind that is not one of Kubernetes'."""
@@ -70,7 +76,7 @@ class Client:
 
     def writer(self) -> Writer:
         """Open a write stream at first use; close it when done."""
-        return Writer(self.transport, self.fence)
+        return StreamWriter(self.transport, self.fence)
 
     def _bind_request(self, request: native.BindRequest) -> native.BindRequest:
         if self.fence is not None:

@@ -19,7 +19,8 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.message import Message
 
 from wharfinger.api import errors
-from wharfinger.client.resources import Event, ResourceClient
+from wharfinger.client.options import SelectOptions
+from wharfinger.client.verbs import Event, ResourceClient
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Informer(Generic[M]):
     ) -> None:
         self._client = client
         self._namespace = namespace
-        self._selectors: dict[str, Any] = {"label_selector": label_selector, "field_selector": field_selector}
+        self._selectors: SelectOptions = {"label_selector": label_selector, "field_selector": field_selector}
         self._transform = transform
         if progress_deadline is None:
             progress_deadline = getattr(client, "progress_deadline", PROGRESS_DEADLINE)

@@ -14,15 +14,17 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
 from wharfinger.api import errors, kinds
-from wharfinger.client.resources import PatchType, Requests, delete_options, unknown
+from wharfinger.client.options import DeleteOptions, PatchOptions, WriteOptions
+from wharfinger.client.requests import Requests
 from wharfinger.client.transport import Transport
+from wharfinger.client.verbs import Writer
 from wharfinger.proto.native import resources_v1_pb2 as native
 
 log = logging.getLogger(__name__)
@@ -34,11 +36,8 @@ MAX_BATCH_BYTES = 1 << 20
 MAX_OUTSTANDING = 4096
 
 
-class Writer:
-    """Sends writes over one stream; every method awaits that write's own outcome.
-
-    Must be closed (or used as ``async with``). Safe for many tasks of one event loop.
-    """
+class StreamWriter(Writer):
+    """Sends writes over one stream."""
 
     def __init__(self, transport: Transport, fence: native.Fence | None = None) -> None:
         self._transport = transport
@@ -51,81 +50,35 @@ class Writer:
         self._stream: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def __aenter__(self) -> Writer:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def create(self, obj: M, **options: Any) -> M:
-        """Store a new object; see ResourceClient.create."""
-        kind = kinds.of(obj)
-        requests = Requests(kind, self._fence)
-        request = native.CreateRequest(
-            reference=requests.of(obj),
-            object=unknown(kind, obj.SerializeToString()),
-            options=requests.options(**options),
-        )
+    async def create(self, obj: M, **options: Unpack[WriteOptions]) -> M:
+        """See Writer.create."""
+        requests = self._requests(type(obj))
+        request = requests.create(obj.SerializeToString(), requests.of(obj), **options)
         result = await self._send(native.Write(create=request))
         return type(obj).FromString(result.object.object.raw)
 
-    async def update(self, obj: M, *, subresource: str = "", **options: Any) -> M:
-        """Replace an object; see ResourceClient.update."""
-        kind = kinds.of(obj)
-        requests = Requests(kind, self._fence)
-        request = native.UpdateRequest(
-            reference=requests.of(obj, subresource),
-            object=unknown(kind, obj.SerializeToString()),
-            options=requests.options(**options),
-        )
+    async def update(self, obj: M, *, subresource: str = "", **options: Unpack[WriteOptions]) -> M:
+        """See Writer.update."""
+        requests = self._requests(type(obj))
+        request = requests.update(obj.SerializeToString(), requests.of(obj, subresource), **options)
         result = await self._send(native.Write(update=request))
         return type(obj).FromString(result.object.object.raw)
 
-    async def patch(
-        self,
-        message: type[M],
-        name: str,
-        *,
-        patch: Any,
-        patch_type: PatchType = "merge",
-        namespace: str = "",
-        subresource: str = "",
-        **options: Any,
-    ) -> M:
-        """Change an object by a patch; see ResourceClient.patch."""
-        requests = Requests(kinds.of(message), self._fence)
-        request = requests.patch(
-            name, patch=patch, patch_type=patch_type, namespace=namespace, subresource=subresource, options=options
-        )
+    async def patch(self, message: type[M], name: str, **options: Unpack[PatchOptions]) -> M:
+        """See Writer.patch."""
+        request = self._requests(message).patch(name, **options)
         result = await self._send(native.Write(patch=request))
         return message.FromString(result.object.object.raw)
 
     async def delete(
-        self,
-        message: type[Message],
-        name: str,
-        *,
-        namespace: str = "",
-        grace_period_seconds: int | None = None,
-        propagation_policy: str | None = None,
-        uid: str | None = None,
-        resource_version: str | None = None,
-        **options: Any,
+        self, message: type[Message], name: str, *, namespace: str = "", **options: Unpack[DeleteOptions]
     ) -> None:
-        """Delete an object; see ResourceClient.delete."""
-        requests = Requests(kinds.of(message), self._fence)
-        request = requests.delete(
-            name,
-            namespace=namespace,
-            chosen=delete_options(
-                grace_period_seconds=grace_period_seconds,
-                propagation_policy=propagation_policy,
-                uid=uid,
-                resource_version=resource_version,
-            ),
-            options=options,
-        )
+        """See Writer.delete."""
+        request = self._requests(message).delete(name, namespace=namespace, **options)
         await self._send(native.Write(delete=request))
+
+    def _requests(self, message: type[Message]) -> Requests:
+        return Requests(kinds.of(message), self._fence)
 
     async def _send(self, write: native.Write) -> native.WriteResult:
         if self._closed:

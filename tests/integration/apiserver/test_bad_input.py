@@ -18,7 +18,7 @@ from tests.support.apiserver import Apiserver
 from wharfinger.api import errors, kinds
 from wharfinger.api.types import core
 from wharfinger.client import Client
-from wharfinger.client.resources import RawClient
+from wharfinger.client.raw import RawClient
 from wharfinger.proto.native import resources_v1_pb2 as native
 
 

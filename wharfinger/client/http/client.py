@@ -23,8 +23,8 @@ from wharfinger.client.config import ClientConfig
 from wharfinger.client.http.resources import HttpResourceClient, path_of
 from wharfinger.client.http.transport import JSON, HttpTransport
 from wharfinger.client.http.writer import HttpWriter
-from wharfinger.client.resources import RawClient, ResourceClient
-from wharfinger.client.writer import Writer
+from wharfinger.client.raw import RawClient
+from wharfinger.client.verbs import ResourceClient, Writer
 from wharfinger.proto.native import resources_v1_pb2 as native
 
 log = logging.getLogger(__name__)
@@ -57,13 +57,20 @@ class HttpClient(Client):
         """Close the connections; copies made by :meth:`fenced` share them."""
         await self._http.close()
 
+    def renew(self, config: ClientConfig) -> None:
+        """Use other credentials for new connections; watches that are open end when the server ends them."""
+        if config.http is None:
+            raise ValueError("this configuration is for gRPC: HttpClient needs one that was loaded for HTTP")
+        self.config = config
+        self._http.renew(config.http)
+
     def fenced(self, fence: native.Fence) -> Client:
         """Return this client: Kubernetes knows no fences."""
         return self
 
-    def resource(self, message: type[M]) -> ResourceClient[M]:
-        """Return the typed client of one kind. Raises KeyError for a message that is no kind."""
-        return HttpResourceClient(self._http, kinds.of(message), message)
+    def resource_of(self, kind: Kind, message: type[M]) -> ResourceClient[M]:
+        """Return the client of a kind whose objects are read as `message`."""
+        return HttpResourceClient(self._http, kind, message)
 
     async def serves(self, kind: Kind) -> bool:
         """Whether the cluster has a kind. Raises StatusError when that cannot be found out."""

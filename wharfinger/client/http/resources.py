@@ -7,7 +7,7 @@ newer Kubernetes' own) are read over. Lists are taken in pages; a watch asks for
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import orjson
 from google.protobuf.message import DecodeError, Message
@@ -16,16 +16,17 @@ from wharfinger.api import codec, errors, storage
 from wharfinger.api.kinds import Kind
 from wharfinger.api.types import meta
 from wharfinger.client.http.transport import JSON, PROTOBUF, HttpTransport, translated
-from wharfinger.client.resources import (
-    PATCH_TYPES,
-    Event,
-    EventType,
-    ObjectList,
-    PatchType,
-    ResourceClient,
-    delete_options,
-    patch_bytes,
+from wharfinger.client.options import (
+    CollectionDeleteOptions,
+    DeleteOptions,
+    ListOptions,
+    PatchOptions,
+    WatchOptions,
+    WriteOptions,
+    delete_call,
+    patch_call,
 )
+from wharfinger.client.verbs import Event, EventType, ObjectList, ResourceClient
 
 if TYPE_CHECKING:
     import aiohttp
@@ -88,13 +89,13 @@ def read_object(data: bytes, content_type: str, message: type[M]) -> M:
 
 
 class HttpResourceClient(ResourceClient[M]):
-    """All verbs on one kind, with message objects."""
+    """See :class:`~wharfinger.client.verbs.ResourceClient`."""
 
     progress_deadline = 150.0
     """Kubernetes sends bookmarks about every minute."""
 
     def __init__(self, transport: HttpTransport, kind: Kind, message: type[M]) -> None:
-        super().__init__(transport, kind, message)  # type: ignore[arg-type]  # every method that uses it is replaced
+        super().__init__(kind, message)
         self._http = transport
 
     async def _call(self, method: str, path: str, *, query: Mapping[str, str], body: bytes | None = None,
@@ -115,12 +116,12 @@ class HttpResourceClient(ResourceClient[M]):
         )
 
     async def get(self, name: str, *, namespace: str = "", subresource: str = "", resource_version: str = "") -> M:
-        """Return one object. Raises NotFoundError."""
+        """See ResourceClient.get."""
         path = path_of(self.kind, namespace=namespace, name=name, subresource=subresource)
         return await self._call("GET", path, query=query_of({"resource_version": resource_version}))
 
-    async def list(self, *, namespace: str = "", **options: Any) -> ObjectList[M]:
-        """Return the objects of a namespace (empty: of all), in pages unless `limit` is given."""
+    async def list(self, *, namespace: str = "", **options: Unpack[ListOptions]) -> ObjectList[M]:
+        """See ResourceClient.list; asked for in pages unless `limit` is given."""
         path = path_of(self.kind, namespace=namespace)
         if options.get("limit"):
             return await self._page(path, options)
@@ -164,28 +165,14 @@ class HttpResourceClient(ResourceClient[M]):
             remaining=int(metadata.get("remainingItemCount") or 0),
         )
 
-    async def watch(
-        self,
-        *,
-        namespace: str = "",
-        resource_version: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int | None = None,
-        send_initial_events: bool = False,
-    ) -> AsyncIterator[Sequence[Event[M]]]:
-        """Yield changes after `resource_version` in batches, BOOKMARKs included; see ResourceClient.watch."""
-        query = query_of(
-            {
-                "label_selector": label_selector,
-                "field_selector": field_selector,
-                "resource_version": resource_version,
-            }
-        )
-        query |= {"watch": "true", "allowWatchBookmarks": "true"}
-        if timeout_seconds is not None:
-            query["timeoutSeconds"] = str(timeout_seconds)
-        if send_initial_events:
+    async def watch(self, *, namespace: str = "", **options: Unpack[WatchOptions]) -> AsyncIterator[Sequence[Event[M]]]:
+        """See ResourceClient.watch."""
+        given: dict[str, Any] = dict(options)
+        seconds, initial = given.pop("timeout_seconds", None), given.pop("send_initial_events", False)
+        query = query_of(given) | {"watch": "true", "allowWatchBookmarks": "true"}
+        if seconds is not None:
+            query["timeoutSeconds"] = str(seconds)
+        if initial:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         path = path_of(self.kind, namespace=namespace)
         with translated():
@@ -234,56 +221,29 @@ class HttpResourceClient(ResourceClient[M]):
         ended = name == "BOOKMARK" and metadata.annotations.get(_INITIAL_END) == "true"
         return Event(name, obj, metadata.resourceVersion, ended)
 
-    async def create(self, obj: M, *, namespace: str = "", subresource: str = "", **options: Any) -> M:
-        """Store a new object and return it as stored."""
+    async def create(self, obj: M, *, namespace: str = "", subresource: str = "", **options: Unpack[WriteOptions]) -> M:
+        """See ResourceClient.create."""
         path = self._path(obj, subresource, of_object=bool(subresource), namespace=namespace)
-        return await self._call(
-            "POST", path, query=query_of(options), body=self._wrapped(obj), content_type=PROTOBUF
-        )  # fmt: skip
+        return await self._call("POST", path, query=query_of(options), body=self._wrapped(obj), content_type=PROTOBUF)
 
-    async def update(self, obj: M, *, subresource: str = "", **options: Any) -> M:
-        """Replace an object; with a resourceVersion in it, only if it has not changed since (ConflictError)."""
+    async def update(self, obj: M, *, subresource: str = "", **options: Unpack[WriteOptions]) -> M:
+        """See ResourceClient.update."""
         path = self._path(obj, subresource)
         return await self._call("PUT", path, query=query_of(options), body=self._wrapped(obj), content_type=PROTOBUF)
 
-    async def patch(
-        self,
-        name: str,
-        *,
-        patch: bytes | Mapping[str, Any] | Sequence[Any],
-        patch_type: PatchType = "merge",
-        namespace: str = "",
-        subresource: str = "",
-        **options: Any,
-    ) -> M:
-        """Change an object by a patch and return the result."""
-        path = path_of(self.kind, namespace=namespace, name=name, subresource=subresource)
+    async def patch(self, name: str, **options: Unpack[PatchOptions]) -> M:
+        """See ResourceClient.patch."""
+        call = patch_call(options)
+        path = path_of(self.kind, namespace=call.namespace, name=name, subresource=call.subresource)
         return await self._call(
-            "PATCH", path, query=query_of(options), body=patch_bytes(patch), content_type=PATCH_TYPES[patch_type]
+            "PATCH", path, query=query_of(call.options), body=call.body, content_type=call.content_type
         )
 
-    async def delete(
-        self,
-        name: str,
-        *,
-        namespace: str = "",
-        grace_period_seconds: int | None = None,
-        propagation_policy: str | None = None,
-        uid: str | None = None,
-        resource_version: str | None = None,
-        **options: Any,
-    ) -> None:
-        """Delete an object, or begin to (grace period, finalizers)."""
-        chosen = delete_options(
-            grace_period_seconds=grace_period_seconds,
-            propagation_policy=propagation_policy,
-            uid=uid,
-            resource_version=resource_version,
-        )
+    async def delete(self, name: str, *, namespace: str = "", **options: Unpack[DeleteOptions]) -> None:
+        """See ResourceClient.delete."""
+        chosen, rest = delete_call(options)
         path = path_of(self.kind, namespace=namespace, name=name)
-        await self._http.call(
-            "DELETE", path, query=query_of(options), body=_delete_body(chosen), content_type=JSON
-        )  # fmt: skip
+        await self._http.call("DELETE", path, query=query_of(rest), body=_delete_body(chosen), content_type=JSON)
 
     async def delete_collection(
         self,
@@ -291,13 +251,11 @@ class HttpResourceClient(ResourceClient[M]):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-        grace_period_seconds: int | None = None,
-        propagation_policy: str | None = None,
-        **options: Any,
+        **options: Unpack[CollectionDeleteOptions],
     ) -> None:
-        """Delete every object of a namespace that the selectors choose."""
-        chosen = delete_options(grace_period_seconds=grace_period_seconds, propagation_policy=propagation_policy)
-        query = query_of({**options, "label_selector": label_selector, "field_selector": field_selector})
+        """See ResourceClient.delete_collection."""
+        chosen, rest = delete_call(options)
+        query = query_of({**rest, "label_selector": label_selector, "field_selector": field_selector})
         path = path_of(self.kind, namespace=namespace)
         await self._http.call("DELETE", path, query=query, body=_delete_body(chosen), content_type=JSON)
 

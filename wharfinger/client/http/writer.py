@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
 from google.protobuf.message import Message
 
 from wharfinger.api import errors, kinds
 from wharfinger.client.http.resources import HttpResourceClient
 from wharfinger.client.http.transport import HttpTransport
-from wharfinger.client.resources import PatchType
-from wharfinger.client.writer import Writer
+from wharfinger.client.options import DeleteOptions, PatchOptions, WriteOptions
+from wharfinger.client.verbs import Writer
 
 M = TypeVar("M", bound=Message)
 
@@ -19,10 +19,9 @@ WRITES_AT_ONCE = 16
 
 
 class HttpWriter(Writer):
-    """Sends writes; every method awaits that write's own outcome."""
+    """Sends writes, a bounded number at a time."""
 
     def __init__(self, transport: HttpTransport) -> None:
-        super().__init__(transport)  # type: ignore[arg-type]  # every method that uses it is replaced
         self._http = transport
         self._slots = asyncio.Semaphore(WRITES_AT_ONCE)
         self._ended = False
@@ -32,56 +31,27 @@ class HttpWriter(Writer):
             raise errors.ServiceUnavailableError("this writer is closed")
         return HttpResourceClient(self._http, kinds.of(message), message)
 
-    async def create(self, obj: M, **options: Any) -> M:
-        """Store a new object; see ResourceClient.create."""
+    async def create(self, obj: M, **options: Unpack[WriteOptions]) -> M:
+        """See Writer.create."""
         async with self._slots:
             return await self._resource(type(obj)).create(obj, **options)
 
-    async def update(self, obj: M, *, subresource: str = "", **options: Any) -> M:
-        """Replace an object; see ResourceClient.update."""
+    async def update(self, obj: M, *, subresource: str = "", **options: Unpack[WriteOptions]) -> M:
+        """See Writer.update."""
         async with self._slots:
             return await self._resource(type(obj)).update(obj, subresource=subresource, **options)
 
-    async def patch(
-        self,
-        message: type[M],
-        name: str,
-        *,
-        patch: Any,
-        patch_type: PatchType = "merge",
-        namespace: str = "",
-        subresource: str = "",
-        **options: Any,
-    ) -> M:
-        """Change an object by a patch; see ResourceClient.patch."""
+    async def patch(self, message: type[M], name: str, **options: Unpack[PatchOptions]) -> M:
+        """See Writer.patch."""
         async with self._slots:
-            return await self._resource(message).patch(
-                name, patch=patch, patch_type=patch_type, namespace=namespace, subresource=subresource, **options
-            )
+            return await self._resource(message).patch(name, **options)
 
     async def delete(
-        self,
-        message: type[Message],
-        name: str,
-        *,
-        namespace: str = "",
-        grace_period_seconds: int | None = None,
-        propagation_policy: str | None = None,
-        uid: str | None = None,
-        resource_version: str | None = None,
-        **options: Any,
+        self, message: type[Message], name: str, *, namespace: str = "", **options: Unpack[DeleteOptions]
     ) -> None:
-        """Delete an object; see ResourceClient.delete."""
+        """See Writer.delete."""
         async with self._slots:
-            await self._resource(message).delete(
-                name,
-                namespace=namespace,
-                grace_period_seconds=grace_period_seconds,
-                propagation_policy=propagation_policy,
-                uid=uid,
-                resource_version=resource_version,
-                **options,
-            )
+            await self._resource(message).delete(name, namespace=namespace, **options)
 
     async def close(self) -> None:
         """Take no more writes."""
