@@ -182,8 +182,3 @@ def _arity(function: Function) -> tuple[int, int]:
         return 0, 10
     needed = sum(one.default is one.empty for one in parameters)
     return needed, len(list(parameters))
-
-
-def cost(values: list[Any]) -> int:
-    """Return what a call on these values takes from the budget: more for long ones."""
-    return sum(len(value) // 100 for value in values if isinstance(value, (str, bytes, list, dict)))

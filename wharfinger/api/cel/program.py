@@ -11,24 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wharfinger.api.cel import library
+from wharfinger.api.cel.fields import get, unescaped
+from wharfinger.api.cel.frame import BUDGET, BudgetError, Frame, Run, truth, weight
+from wharfinger.api.cel.loops import LOOPS, chosen, mapped
+from wharfinger.api.cel.operators import OPERATORS
 from wharfinger.api.cel.syntax import Node, parse
-from wharfinger.api.cel.values import (
-    NONE,
-    CelError,
-    Duration,
-    Optional,
-    Timestamp,
-    TypeName,
-    UInt,
-    compare,
-    equal,
-    is_number,
-    type_of,
-    whole,
-)
+from wharfinger.api.cel.values import NONE, CelError, Optional, TypeName, UInt, is_number, type_of, whole
 
-BUDGET = 200_000
-"""Steps of one evaluation: calls, selections and rounds of loops."""
 _TYPES = {
     name: TypeName(name)
     for name in ("int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type", "type")
@@ -40,28 +29,6 @@ _OF_PAIRS = {
 """Loops with two variables, and the loop over pairs that each is."""
 _PAIR = " pair"
 """A variable that no expression can name."""
-_MACROS = {"all": 2, "exists": 2, "exists_one": 2, "existsOne": 2, "map": 2, "filter": 2}
-
-
-class BudgetError(CelError):
-    """Raised when an evaluation takes too many steps."""
-
-
-@dataclass(slots=True)
-class Frame:
-    """What an evaluation works on."""
-
-    variables: dict[str, Any]
-    left: int = BUDGET
-
-    def spend(self, steps: int = 1) -> None:
-        """Take steps from the budget."""
-        self.left -= steps
-        if self.left < 0:
-            raise BudgetError("the expression is too expensive: it was ended")
-
-
-Run = Callable[[Frame], Any]
 
 
 @dataclass(frozen=True)
@@ -154,7 +121,7 @@ class _Compiler:
 
         def run(frame: Frame) -> Any:
             frame.spend()
-            return _get(below(frame), name, optional=optional, field=True)
+            return get(below(frame), name, optional=optional, field=True)
 
         return run
 
@@ -163,7 +130,7 @@ class _Compiler:
 
         def run(frame: Frame) -> Any:
             frame.spend()
-            return _get(below(frame), inner(frame), optional=optional)
+            return get(below(frame), inner(frame), optional=optional)
 
         return run
 
@@ -187,7 +154,7 @@ class _Compiler:
         condition, yes, no = (self.of(part) for part in node.parts)
 
         def run(frame: Frame) -> Any:
-            return yes(frame) if _truth(condition(frame), "?:") else no(frame)
+            return yes(frame) if truth(condition(frame), "?:") else no(frame)
 
         return run
 
@@ -196,11 +163,12 @@ class _Compiler:
         left, right = (self.of(part) for part in node.parts)
         if sign in ("&&", "||"):
             return _logical(left, right, decisive=sign == "||", sign=sign)
-        operator = _OPERATORS[sign]
+        operator = OPERATORS[sign]
 
         def run(frame: Frame) -> Any:
-            frame.spend()
-            return operator(left(frame), right(frame))
+            one, other = left(frame), right(frame)
+            frame.spend(1 + weight((one, other)))
+            return operator(one, other)
 
         return run
 
@@ -214,7 +182,7 @@ class _Compiler:
         two = len(arguments) > 2 and all(part.kind == "name" for part in arguments[:2])
         if target is not None and name in _OF_PAIRS and two:
             return self._of_pairs(name, target, arguments)
-        if target is not None and name in _MACROS and arguments and arguments[0].kind == "name":
+        if target is not None and name in LOOPS and arguments and arguments[0].kind == "name":
             return self._comprehension(name, target, arguments)
         if target is not None and name in ("optMap", "optFlatMap") and len(arguments) == 2:
             return self._optional_map(name, target, arguments)
@@ -226,7 +194,7 @@ class _Compiler:
 
         def run(frame: Frame) -> Any:
             values = [part(frame) for part in parts]
-            frame.spend(1 + library.cost(values))
+            frame.spend(1 + weight(values))
             return function(*values)
 
         return run
@@ -255,7 +223,7 @@ class _Compiler:
         self._scope.append({variable})
         inner = [self.of(part) for part in arguments[1:]]
         self._scope.pop()
-        loop = _LOOPS[name]
+        loop = LOOPS[name]
 
         def run(frame: Frame) -> Any:
             values = over(frame)
@@ -290,7 +258,7 @@ class _Compiler:
             return run
 
         inner = [bound(part) for part in parts]
-        loop = _LOOPS[_OF_PAIRS[name]]
+        loop = LOOPS[_OF_PAIRS[name]]
 
         def run(frame: Frame) -> Any:
             values = over(frame)
@@ -301,8 +269,8 @@ class _Compiler:
             try:
                 if name != "transformMap":
                     return loop(inside, _PAIR, pairs, inner)
-                kept = pairs if len(inner) == 1 else _filter(inside, _PAIR, pairs, inner[:1])
-                made = _map(inside, _PAIR, kept, inner[-1:])
+                kept = pairs if len(inner) == 1 else chosen(inside, _PAIR, pairs, inner[:1])
+                made = mapped(inside, _PAIR, kept, inner[-1:])
                 return {pair[0]: item for pair, item in zip(kept, made, strict=True)}
             finally:
                 frame.left = inside.left
@@ -323,8 +291,10 @@ class _Compiler:
             if not value.present:
                 return NONE
             inside = Frame({**frame.variables, variable: value.held}, frame.left)
-            result = inner(inside)
-            frame.left = inside.left
+            try:
+                result = inner(inside)
+            finally:
+                frame.left = inside.left
             return result if name == "optFlatMap" else Optional(result)
 
         return run
@@ -341,206 +311,17 @@ def _qualified(node: Node) -> str:
     return ""
 
 
-_KEYWORDS = frozenset({
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
-    "loop", "package", "namespace", "return", "var", "void", "while",
-})  # fmt: skip
-
-
-def unescaped(name: str) -> str:
-    """Return the field that an identifier stands for: names that CEL cannot hold are written with ``__``."""
-    if "__" not in name:
-        return name
-    if name.startswith("__") and name.endswith("__") and name[2:-2] in _KEYWORDS:
-        return name[2:-2]
-    for code, text in (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__underscores__", "__")):
-        name = name.replace(code, text)
-    return name
-
-
-def _get(value: Any, key: Any, *, optional: bool, field: bool = False) -> Any:
-    if isinstance(value, Optional):
-        if not value.present:
-            return NONE
-        value, optional = value.held, True
-    if isinstance(value, dict):
-        if key in value and not isinstance(key, bool):
-            return Optional(value[key]) if optional else value[key]
-        if field and (name := unescaped(key)) in value:
-            return Optional(value[name]) if optional else value[name]
-        if optional:
-            return NONE
-        raise CelError(f"no such key: {key}")
-    if isinstance(value, list) and not field:
-        if isinstance(key, float) and key.is_integer():
-            key = int(key)
-        if not isinstance(key, int) or isinstance(key, bool):
-            raise CelError(f"no such overload: a list has no index of type {type_of(key)}")
-        if 0 <= key < len(value):
-            return Optional(value[key]) if optional else value[key]
-        if optional:
-            return NONE
-        raise CelError(f"index out of bounds: {key}")
-    raise CelError(f"no such overload: {type_of(value)} has no {'fields' if field else 'elements'}")
-
-
-def _truth(value: Any, sign: str) -> bool:
-    if not isinstance(value, bool):
-        raise CelError(f"no such overload: {sign} on {type_of(value)}")
-    return value
-
-
 def _logical(left: Run, right: Run, *, decisive: bool, sign: str) -> Run:
     def run(frame: Frame) -> bool:
         try:
-            if _truth(left(frame), sign) is decisive:
+            if truth(left(frame), sign) is decisive:
                 return decisive
         except BudgetError:
             raise
         except CelError:
-            if _truth(right(frame), sign) is decisive:
+            if truth(right(frame), sign) is decisive:
                 return decisive
             raise
-        return _truth(right(frame), sign)
+        return truth(right(frame), sign)
 
     return run
-
-
-# --- loops ------------------------------------------------------------------------------------------------------------
-
-
-def _all(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> bool:
-    return not _any(frame, variable, values, inner, wanted=False)
-
-
-def _exists(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> bool:
-    return _any(frame, variable, values, inner, wanted=True)
-
-
-def _any(frame: Frame, variable: str, values: list[Any], inner: list[Run], *, wanted: bool) -> bool:
-    failed: CelError | None = None
-    for value in values:
-        frame.spend()
-        frame.variables[variable] = value
-        try:
-            if _truth(inner[0](frame), "a condition") is wanted:
-                return True
-        except BudgetError:
-            raise
-        except CelError as error:
-            failed = error  # another element may decide
-    if failed is not None:
-        raise failed
-    return False
-
-
-def _exists_one(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> bool:
-    return len(_filter(frame, variable, values, inner)) == 1
-
-
-def _filter(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> list[Any]:
-    kept = []
-    for value in values:
-        frame.spend()
-        frame.variables[variable] = value
-        if _truth(inner[0](frame), "a condition"):
-            kept.append(value)
-    return kept
-
-
-def _map(frame: Frame, variable: str, values: list[Any], inner: list[Run]) -> list[Any]:
-    made = []
-    for value in values:
-        frame.spend()
-        frame.variables[variable] = value
-        if len(inner) == 2 and not _truth(inner[0](frame), "a condition"):
-            continue
-        made.append(inner[-1](frame))
-    return made
-
-
-_LOOPS: dict[str, Callable[[Frame, str, list[Any], list[Run]], Any]] = {
-    "all": _all, "exists": _exists, "exists_one": _exists_one, "existsOne": _exists_one, "filter": _filter, "map": _map,
-}  # fmt: skip
-
-
-# --- arithmetic -------------------------------------------------------------------------------------------------------
-
-
-def _no_overload(sign: str, left: Any, right: Any) -> CelError:
-    return CelError(f"no such overload: {type_of(left)} {sign} {type_of(right)}")
-
-
-def add(left: Any, right: Any) -> Any:
-    """Return the sum of numbers, times, texts or lists."""
-    if type(left) is type(right) and isinstance(left, (str, bytes, list)):
-        return left + right
-    if isinstance(left, Timestamp) and isinstance(right, Duration):
-        return Timestamp(left.nanos + right.nanos)
-    if isinstance(left, Duration) and isinstance(right, (Duration, Timestamp)):
-        return type(right)(left.nanos + right.nanos)
-    return _calculate("+", left, right, lambda a, b: a + b)
-
-
-def _subtract(left: Any, right: Any) -> Any:
-    if isinstance(left, Timestamp) and isinstance(right, Timestamp):
-        return Duration(left.nanos - right.nanos)
-    if isinstance(left, (Timestamp, Duration)) and isinstance(right, Duration):
-        return type(left)(left.nanos - right.nanos)
-    return _calculate("-", left, right, lambda a, b: a - b)
-
-
-def _divide(left: Any, right: Any) -> Any:
-    def divide(a: Any, b: Any) -> Any:
-        if isinstance(a, float):
-            return a / b if b else float("nan") if not a else float("inf") if a > 0 else float("-inf")
-        if not b:
-            raise CelError("division by zero")
-        quotient = abs(a) // abs(b)
-        return quotient if (a < 0) == (b < 0) else -quotient
-
-    return _calculate("/", left, right, divide)
-
-
-def _modulo(left: Any, right: Any) -> Any:
-    if isinstance(left, float) or isinstance(right, float):
-        raise _no_overload("%", left, right)
-
-    def rest(a: int, b: int) -> int:
-        if not b:
-            raise CelError("modulus by zero")
-        found = abs(a) % abs(b)
-        return -found if a < 0 else found
-
-    return _calculate("%", left, right, rest)
-
-
-def _calculate(sign: str, left: Any, right: Any, operation: Callable[[Any, Any], Any]) -> Any:
-    if not is_number(left) or type_of(left) != type_of(right):
-        raise _no_overload(sign, left, right)
-    result = operation(left, right)
-    return whole(int(result), type_of(left)) if isinstance(left, int) else result
-
-
-def _in(left: Any, right: Any) -> bool:
-    if isinstance(right, dict):
-        return left in right
-    if isinstance(right, list):
-        return any(equal(left, item) for item in right)
-    raise _no_overload("in", left, right)
-
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": add,
-    "-": _subtract,
-    "*": lambda left, right: _calculate("*", left, right, lambda a, b: a * b),
-    "/": _divide,
-    "%": _modulo,
-    "==": equal,
-    "!=": lambda left, right: not equal(left, right),
-    "<": lambda left, right: compare(left, right) < 0,
-    "<=": lambda left, right: compare(left, right) <= 0,
-    ">": lambda left, right: compare(left, right) > 0,
-    ">=": lambda left, right: compare(left, right) >= 0,
-    "in": _in,
-}

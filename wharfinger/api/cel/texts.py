@@ -10,6 +10,7 @@ from typing import Any
 
 from wharfinger.api import formats
 from wharfinger.api.cel.conversions import number_text, to_string
+from wharfinger.api.cel.operators import add
 from wharfinger.api.cel.values import NONE, CelError, Optional, compare, equal, type_of
 
 MAX_TEXT = 1 << 20
@@ -139,8 +140,6 @@ def _is_sorted(values: Any) -> bool:
 
 
 def _sum(values: Any) -> Any:
-    from wharfinger.api.cel.program import add
-
     found = _list(values, "sum")
     if not found:
         return 0

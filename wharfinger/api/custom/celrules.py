@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from wharfinger.api.cel import CelError, Program, compile_expression
 from wharfinger.api.cel.conversions import to_duration, to_timestamp
-from wharfinger.api.cel.program import BUDGET, BudgetError
+from wharfinger.api.cel.frame import BUDGET, BudgetError
 from wharfinger.api.cel.syntax import parse
 from wharfinger.api.cel.values import NONE, Optional
 from wharfinger.api.custom.program_fields import undeclared

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wharfinger.api.cel.program import unescaped
+from wharfinger.api.cel.fields import unescaped
 
 if TYPE_CHECKING:
     from wharfinger.api.cel.syntax import Node

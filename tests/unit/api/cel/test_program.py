@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wharfinger.api.cel import CelError, compile_expression
-from wharfinger.api.cel.program import BudgetError
+from wharfinger.api.cel.frame import BudgetError
 from wharfinger.api.cel.values import Duration, Timestamp, UInt
 
 SELF = {
@@ -114,3 +114,16 @@ def test_the_budget_ends_what_is_too_expensive() -> None:
     with pytest.raises(BudgetError):
         program.run({"self": list(range(1000))})
     assert program.names == {"self"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "optional.of('0123456789')" + ".optMap(x, x + x)" * 40 + ".hasValue()",  # ten terabytes
+        "optional.of([1, 2, 3, 4])" + ".optMap(x, x + x)" * 40 + ".hasValue()",
+        "self.exists(i, optional.of(i).optMap(x, self.all(y, y >= 0) && [1][2] == 0).hasValue())",  # failures are paid
+    ],
+)
+def test_the_budget_knows_long_values_and_failures(text: str) -> None:
+    with pytest.raises(BudgetError):
+        compile_expression(text, frozenset({"self"})).run({"self": list(range(1000))})
