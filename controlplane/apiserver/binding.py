@@ -2,15 +2,19 @@
 
 ``spec.nodeName`` and the condition PodScheduled=True are stored in one compare-and-swap, together with the node's guard
 key (see :mod:`.registry.companions`). A pod that has a node never gets another.
+
+Checked binds onto one node would fail each other's comparison of the guard if they went side by side. So they take
+turns: the first goes at once, and all that come meanwhile are one transaction. Should its comparison fail, each of
+them is tried alone and has an outcome of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from controlplane.apiserver.capacity import Capacity
 from controlplane.apiserver.registry import companions
@@ -20,7 +24,7 @@ from controlplane.apiserver.store import Compare, CompareFailed, Put, Write
 from wharfinger.api import errors, storage, times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from controlplane.apiserver.registry.registry import Registry
     from controlplane.apiserver.request import Request
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from wharfinger.api.types import core
 
 _ATTEMPTS = 10
+TOGETHER = 32
+"""Most checked binds in a transaction."""
 
 
 @dataclass(slots=True)
@@ -70,6 +76,23 @@ def read_binding(message: core.Binding, name: str, *, preserves_uid: bool) -> Bi
     )
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """A checked bind that waits for the turn of its node."""
+
+    request: Request
+    binding: Binding
+    outcome: asyncio.Future[int]
+
+    def succeed(self, revision: int) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(revision)
+
+    def fail(self, error: errors.StatusError) -> None:
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+
+
 class Binder:
     """Binds pods."""
 
@@ -78,8 +101,9 @@ class Binder:
         self._store = store
         self._cache = cache
         self._capacity = Capacity(cache)
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Checked binds onto one node go one after the other: side by side all but one would have to look again."""
+        self._turns: dict[str, deque[_Waiting]] = {}
+        """Node -> the checked binds that came while others were under way."""
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def bind(self, request: Request, binding: Binding) -> int:
         """Bind the pod that the request names; return its new resourceVersion (its present one for a dry run).
@@ -87,29 +111,117 @@ class Binder:
         Raises NotFoundError for an unknown pod, ConflictError when it has a node, is being deleted or has gates, when a
         precondition fails, when it does not fit (checked) or when the fence has fallen.
         """
-        if not binding.checked:
+        if not binding.checked or request.options.dry_run:
             return await self._bind(request, binding)
-        turn = self._turns.get(binding.node)
-        if turn is None:
-            turn = self._turns[binding.node] = asyncio.Lock()
-        async with turn:
-            revision = await self._bind(request, binding)
-            with contextlib.suppress(errors.TimeoutError_):  # bound all the same: the next one compares the guard
-                await self._cache.wait_for(revision)
+        waiting = self._turns.get(binding.node)
+        if waiting is not None:
+            outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            waiting.append(_Waiting(request, binding, outcome))
+            return await outcome
+        waiting = self._turns[binding.node] = deque()
+        try:
+            return await self._bind_alone(request, binding)
+        finally:
+            if waiting:  # a task of its own: callers may go away
+                task = asyncio.get_running_loop().create_task(self._work_off(binding.node, waiting))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                del self._turns[binding.node]
+
+    async def _bind_alone(self, request: Request, binding: Binding) -> int:
+        revision = await self._bind(request, binding)
+        await self._shown(revision)
         return revision
+
+    async def _shown(self, revision: int) -> None:
+        """Wait until the cache shows a bind, so that the next one compares the guard's new revision."""
+        with contextlib.suppress(errors.TimeoutError_):  # then the next one fails and looks again
+            await self._cache.wait_for(revision)
+
+    async def _work_off(self, node: str, waiting: deque[_Waiting]) -> None:
+        """Bind what waits for a node, and what comes meanwhile."""
+        some: list[_Waiting] = []
+        try:
+            while waiting:
+                some = [waiting.popleft() for _ in range(min(len(waiting), TOGETHER))]
+                await self._bind_together(node, [one for one in some if not one.outcome.done()])
+        finally:
+            del self._turns[node]
+            for one in (*some, *waiting):  # only when something unforeseen has ended this
+                one.fail(errors.InternalError("the bind was given up"))
+
+    async def _bind_together(self, node: str, some: Sequence[_Waiting]) -> None:
+        ready = []
+        for one in some:
+            try:
+                ready.append((one, *await self._prepared(one.request, one.binding)))
+            except errors.StatusError as error:
+                one.fail(error)
+        # From here to the commit nothing is awaited: room and guard are of one moment.
+        room = self._capacity.room(node)
+        chosen: dict[str, _Waiting] = {}
+        again: list[_Waiting] = []
+        compares = [self._guarded(node)]
+        puts: list[Put] = []
+        for one, base, pod in ready:
+            key = self._key(one.request)
+            if key in chosen:
+                again.append(one)  # somebody binds it twice: the second hears of the first
+                continue
+            why = room.take(pod)
+            if why:
+                one.fail(_does_not_fit(one.request, why))
+                continue
+            chosen[key] = one
+            compares.append(Compare(key, base.revision))
+            compares += [item for item in companions.fence_compares(one.request.options.fence) if item not in compares]
+            puts.append(Put(key, storage.encode(pod)))
+        if not chosen:
+            return
+        puts.append(companions.guard(node, ready[-1][2].metadata.uid))
+        try:
+            revision = (await self._store.commit(Write(compares, puts))).revision
+        except (CompareFailed, errors.RequestTooLargeError):
+            again = [*chosen.values(), *again]
+        except errors.StatusError as error:
+            for one in chosen.values():
+                one.fail(error)
+        else:
+            for one in chosen.values():
+                one.succeed(revision)
+            await self._shown(revision)
+        await self._bind_one_by_one(again)
+
+    async def _bind_one_by_one(self, some: Sequence[_Waiting]) -> None:
+        for one in some:
+            try:
+                revision = await self._bind_alone(one.request, one.binding)
+            except errors.StatusError as error:
+                one.fail(error)
+            else:
+                one.succeed(revision)
+
+    def _key(self, request: Request) -> str:
+        return self._pods.resource.key(request.namespace, request.name)
+
+    async def _prepared(self, request: Request, binding: Binding, base: Base | None = None) -> tuple[Base, core.Pod]:
+        """Return the pod as bound and what that starts from; a refusal by what the cache has is looked at again."""
+        base = base or await self._pods.writer.base(request.namespace, request.name)
+        try:
+            return base, self._placed(request, binding, base)
+        except errors.StatusError:
+            if base.current:
+                raise
+        base = await self._pods.writer.base(request.namespace, request.name, current=True)
+        return base, self._placed(request, binding, base)
 
     async def _bind(self, request: Request, binding: Binding) -> int:
         fence = request.options.fence
-        key = self._pods.resource.key(request.namespace, request.name)
-        base = await self._pods.writer.base(request.namespace, request.name)
+        key = self._key(request)
+        known: Base | None = None
         for _ in range(_ATTEMPTS):
-            try:
-                pod = self._placed(request, binding, base)
-            except errors.StatusError:
-                if base.current:
-                    raise
-                base = await self._pods.writer.base(request.namespace, request.name, current=True)
-                continue
+            base, pod = await self._prepared(request, binding, known)
             compares = [Compare(key, base.revision), *companions.fence_compares(fence)]
             if binding.checked:
                 compares.append(self._checked(request, binding, pod))
@@ -124,16 +236,20 @@ class Binder:
                 if guard is not None:
                     await self._cache.wait_for(guard.mod_revision)  # somebody was placed there: look again
                 current = failed.current.get(key)
-                base = Base(current.value, current.mod_revision, True) if current else Base(b"", 0, True)
+                known = Base(current.value, current.mod_revision, True) if current else Base(b"", 0, True)
         raise errors.conflict("pods/binding", request.name, MODIFIED)
 
     def _checked(self, request: Request, binding: Binding, pod: Any) -> Compare:
         """Return the condition under which a pod that fits still fits. Raises ConflictError when it does not."""
-        guard = self._cache.get(companions.guard_key(binding.node))
         why = self._capacity.refusal(pod, binding.node)
         if why:
-            raise errors.conflict("pods/binding", request.name, f"pod {request.name} does not fit: {why}")
-        return Compare(companions.guard_key(binding.node), guard.mod_revision if guard is not None else 0)
+            raise _does_not_fit(request, why)
+        return self._guarded(binding.node)
+
+    def _guarded(self, node: str) -> Compare:
+        """Return the condition that nothing else is placed on a node meanwhile."""
+        guard = self._cache.get(companions.guard_key(node))
+        return Compare(companions.guard_key(node), guard.mod_revision if guard is not None else 0)
 
     def _placed(self, request: Request, binding: Binding, base: Base) -> Any:
         """Return the pod as bound, or raise."""
@@ -160,6 +276,10 @@ class Binder:
         metadata.annotations.update(binding.annotations)
         _scheduled(pod)
         return pod
+
+
+def _does_not_fit(request: Request, why: str) -> errors.ConflictError:
+    return errors.conflict("pods/binding", request.name, f"pod {request.name} does not fit: {why}")
 
 
 def _scheduled(pod: Any) -> None:

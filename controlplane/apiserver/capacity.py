@@ -15,12 +15,54 @@ from wharfinger.api import pods
 from wharfinger.api.quantity import Quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controlplane.apiserver.store import Cache, Entry
     from wharfinger.api.types import core
 
 _PODS = "/registry/pods/"
 _NODES = "/registry/minions/"
 _REMEMBERED = 20_000
+
+
+class Room:
+    """What is free on one node."""
+
+    def __init__(self, node: str, allocatable: Mapping[str, int] | None) -> None:
+        self._node = node
+        self._allocatable = allocatable
+        """None: there is no such node."""
+        self._used: dict[str, int] = {}
+        self._pods: list[core.Pod] = []
+
+    def add(self, pod: core.Pod, asked: Mapping[str, int]) -> None:
+        """Count a pod that is there, and what it asks for."""
+        self._pods.append(pod)
+        used = self._used
+        for name, amount in asked.items():
+            used[name] = used.get(name, 0) + amount
+
+    def take(self, pod: core.Pod) -> str:
+        """Count one more pod and return nothing; or return why it does not fit, with numbers."""
+        node, room = self._node, self._allocatable
+        if room is None:
+            return f'there is no node "{node}"'
+        ports = list(pods.host_ports(pod))
+        for placed in self._pods if ports else ():
+            taken = _clash(ports, placed)
+            if taken is not None:
+                return f"host port {taken[2]}/{taken[1]} of node {node} is taken"
+        count = len(self._pods)
+        if "pods" in room and count + 1 > room["pods"]:
+            return f"{count} pods of {room['pods']} are there already"
+        asked = pods.effective_requests(pod)
+        for name, amount in asked.items():
+            free = room.get(name, 0) - self._used.get(name, 0)
+            if amount > free:
+                need, left, total = (_text(name, value) for value in (amount, max(free, 0), room.get(name, 0)))
+                return f"it needs {need} {name}, {left} is free of {total} on node {node}"
+        self.add(pod, asked)
+        return ""
 
 
 class Capacity:
@@ -32,31 +74,19 @@ class Capacity:
 
     def refusal(self, pod: core.Pod, node: str) -> str:
         """Return why the pod does not fit on the node now, with numbers; empty when it does."""
+        return self.room(node).take(pod)
+
+    def room(self, node: str) -> Room:
+        """Return what is free on a node now; pods can be counted there one after the other."""
         entry = self._cache.get(_NODES + node)
         if entry is None:
-            return f'there is no node "{node}"'
-        room = dict(pods.amounts(entry.decoded.status.allocatable))
-        used: dict[str, int] = {}
-        count = 0
-        ports = list(pods.host_ports(pod))
+            return Room(node, None)
+        room = Room(node, pods.amounts(entry.decoded.status.allocatable))
         for placed in self._cache.list(_PODS, index=("spec.nodeName", node)).entries:
             asked = self._asked(placed)
-            if asked is None:
-                continue
-            count += 1
-            taken = _clash(ports, placed.decoded) if ports else None
-            if taken is not None:
-                return f"host port {taken[2]}/{taken[1]} of node {node} is taken"
-            for name, amount in asked.items():
-                used[name] = used.get(name, 0) + amount
-        if "pods" in room and count + 1 > room["pods"]:
-            return f"{count} pods of {room['pods']} are there already"
-        for name, amount in pods.effective_requests(pod).items():
-            free = room.get(name, 0) - used.get(name, 0)
-            if amount > free:
-                need, left, total = (_text(name, value) for value in (amount, max(free, 0), room.get(name, 0)))
-                return f"it needs {need} {name}, {left} is free of {total} on node {node}"
-        return ""
+            if asked is not None:
+                room.add(placed.decoded, asked)
+        return room
 
     def _asked(self, entry: Entry) -> dict[str, int] | None:
         """Return what a placed pod asks for; None when it has ended."""

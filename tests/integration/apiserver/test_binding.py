@@ -186,6 +186,38 @@ async def test_checked_binds_never_fill_a_node_past_its_capacity(client: Client,
         await client.bind(namespace, second, node="nowhere", checked=True)
 
 
+async def test_checked_binds_onto_one_node_share_a_transaction_and_have_an_outcome_each(
+    client: Client, namespace: str
+) -> None:
+    pods = client.resource(core.Pod)
+    small = node(f"shared-{namespace}")
+    small.status.allocatable["cpu"].string = "4"
+    small.status.allocatable["pods"].string = "110"
+    await client.resource(core.Node).create(small)
+    for number in range(6):
+        wanted = pod(f"p{number}", namespace)
+        wanted.spec.containers[0].resources.requests["cpu"].string = "1"
+        await pods.create(wanted)
+    names = ["p0", "p1", "ghost", "p2", "p1", "p3", "p4", "p5"]
+    results = await client.bind_many(
+        [native.BindRequest(namespace=namespace, pod=name, node=small.metadata.name, checked=True) for name in names]
+    )
+    said = [(errors.from_status(entry.error) if entry.HasField("error") else None) for entry in results]
+    assert [type(error) for error in said] == [
+        type(None), type(None), errors.NotFoundError, type(None), errors.ConflictError, type(None),
+        errors.ConflictError, errors.ConflictError,
+    ]  # fmt: skip
+    assert "already assigned" in str(said[4])
+    assert "does not fit: it needs 1 cpu, 0 is free of 4" in str(said[6])
+    # The first goes at once, the others together.
+    assert len({entry.resource_version for entry in (results[1], results[3], results[5])}) == 1
+    assert results[0].resource_version != results[1].resource_version
+    for index in (0, 1, 3, 5):
+        bound = await pods.get(names[index], namespace=namespace)
+        assert bound.spec.nodeName == small.metadata.name
+        assert bound.metadata.resourceVersion == results[index].resource_version
+
+
 async def test_checked_binds_give_a_host_port_once(client: Client, namespace: str) -> None:
     pods = client.resource(core.Pod)
     wide = node(f"wide-{namespace}")
