@@ -1,7 +1,7 @@
 """Who the agent is to others, over its whole life: which certificates it has, and that they are renewed in time.
 
-Only what the node has asked for itself is renewed here; files that somebody put there are theirs to replace, and their
-end is told of by metric and log.
+Only what the node has asked for itself is renewed here; files that somebody put there are theirs to replace (they are
+followed), and their end is told of by metric and log.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from nodeagent import certificates as own
 from nodeagent.joining import client_file
 from wharfinger import daemon
 from wharfinger.client import ClientConfig
+from wharfinger.client.renewal import CredentialFollower
 
 if TYPE_CHECKING:
     from nodeagent.agent import NodeAgent
@@ -48,6 +49,9 @@ class Identity:
         serving = Path(options.tls_cert_file) if options.tls_cert_file else None
         if options.rotate_server_certificates:
             serving = self._serving_file
+        self._credentials = CredentialFollower(
+            client, lambda: ClientConfig.load(options.kubeconfig, options.context), renewed=self._renewed
+        )
         self._watch = daemon.CertificateWatch({"client": lambda: self._client.config.cert, "server": serving})
 
     async def run(self) -> None:
@@ -62,10 +66,12 @@ class Identity:
             if options.rotate_server_certificates:
                 group.create_task(self._serve(), name="serving certificate")
             group.create_task(self._watch.run(), name="ends of certificates")
+            group.create_task(self._credentials.run(), name="credentials")
 
     async def _new_client(self) -> None:
-        config = ClientConfig.load(self._options.kubeconfig, self._options.context)
-        self._client.renew(config)
+        self._credentials.refresh()
+
+    def _renewed(self, config: ClientConfig) -> None:
         self._heartbeats.renew(config)
         self._watch.look()
 

@@ -11,6 +11,7 @@ slow holds up its own stream and nothing else: the flow control of HTTP/2 toward
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +21,7 @@ import grpc.aio
 from controlplane.apiserver.request import Request
 from wharfinger.api import errors
 from wharfinger.client.transport import CHANNEL_OPTIONS, error_from_rpc
+from wharfinger.daemon import ClientFiles, Follower
 from wharfinger.proto.native import streams_v1_pb2
 
 if TYPE_CHECKING:
@@ -30,10 +32,14 @@ if TYPE_CHECKING:
     from controlplane.apiserver.request import User, Verb
     from wharfinger.api.types import core
 
+log = logging.getLogger(__name__)
+
 Subresource = Literal["log", "exec", "attach", "portforward"]
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 OPENING_SECONDS = 30.0
 """How long an agent may take to open a stream."""
+_LONGEST_SECONDS = 4 * 3600.0
+"""That a stream may go on with the certificate with which it began, after that was replaced."""
 _METHODS = {"exec": "Exec", "attach": "Attach", "portforward": "PortForward"}
 _ADDRESSES = ("InternalIP", "Hostname", "ExternalIP")
 _WINDOW: list[tuple[str, Any]] = [
@@ -45,15 +51,37 @@ EOF: Any = getattr(grpc.aio, "EOF")  # noqa: B009  (the stubs do not know it)
 
 
 class Peers:
-    """Channels to agents and the scheduler, one an address, made at first use."""
+    """Channels to agents and the scheduler, one an address, made at first use.
+
+    When the files are replaced, calls go over new channels; those under way (somebody's shell) end when they end.
+    """
 
     def __init__(self, *, ca: Path | None, cert: Path | None, key: Path | None) -> None:
-        self._credentials = grpc.ssl_channel_credentials(
-            root_certificates=ca.read_bytes() if ca else None,
-            private_key=key.read_bytes() if key else None,
-            certificate_chain=cert.read_bytes() if cert else None,
-        )
+        """Raises OSError, or ValueError when certificate and key do not belong together."""
+        self._files = ClientFiles(ca, cert, key)
         self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._read()
+
+    def _read(self) -> None:
+        pair = self._files.read()
+        self._credentials = grpc.ssl_channel_credentials(
+            root_certificates=pair.ca, private_key=pair.key, certificate_chain=pair.cert
+        )
+
+    def follower(self) -> Follower:
+        """Return who follows the files."""
+        return Follower(lambda: self._files.paths, self.renew, what="certificate for agents")
+
+    def renew(self) -> None:
+        """Read the files, and use them for every new call. Raises as the constructor."""
+        self._read()
+        log.info("a new certificate is used for agents from now on", extra={"file": str(self._files.cert)})
+        old, self._channels = self._channels, {}
+        for channel in old.values():
+            task = asyncio.get_running_loop().create_task(_retire(channel), name="retire channel")
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
 
     def channel(self, address: str, name: str = "") -> grpc.aio.Channel:
         """Return the channel to an address whose certificate must be for `name` (or for the address itself)."""
@@ -68,9 +96,20 @@ class Peers:
 
     async def close(self) -> None:
         """Close every channel."""
+        retiring = list(self._retiring)
+        for task in retiring:
+            task.cancel()
+        await asyncio.gather(*retiring, return_exceptions=True)
         for channel in self._channels.values():
             await channel.close(None)
         self._channels.clear()
+
+
+async def _retire(channel: grpc.aio.Channel) -> None:
+    try:
+        await asyncio.sleep(_LONGEST_SECONDS)
+    finally:
+        await channel.close(None)
 
 
 @dataclass(frozen=True, slots=True)

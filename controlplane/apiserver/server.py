@@ -165,6 +165,8 @@ class Server:
             }
         )  # fmt: skip
         self._tasks.append(spawn(watch.run(), name="certificates"))
+        self._tasks.append(spawn(self._peers.follower().run(), name="certificate for agents"))
+        self._tasks.append(spawn(self.store.client.follower().run(), name="certificate for etcd"))
         compactor = Compactor(self.store, identity=f"{socket.gethostname()}-{os.getpid()}")
         self._tasks.append(spawn(compactor.run(), name="compactor"))
         address = f"[{config.bind_address}]" if ":" in config.bind_address else config.bind_address

@@ -12,6 +12,7 @@ from controlplane.controllers.manager import Manager
 from controlplane.controllers.options import Options, parse
 from wharfinger import daemon
 from wharfinger.client import Client, ClientConfig, ConfigError
+from wharfinger.client.renewal import CredentialFollower
 from wharfinger.daemon import flags
 
 log = logging.getLogger(__name__)
@@ -39,15 +40,21 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
         watch = daemon.CertificateWatch(
             {
                 "server": Path(options.tls_cert_file) if options.tls_cert_file else None,
-                "client": lambda: config.cert,
+                "client": lambda: client.config.cert,
                 "signer": Path(options.cluster_signing_cert_file) if options.cluster_signing_cert_file else None,
             }
         )
-        certificates = daemon.spawn(watch.run(), name="certificates")
+        follower = CredentialFollower(
+            client, lambda: ClientConfig.load(options.kubeconfig, options.context), renewed=lambda _: watch.look()
+        )
+        certificates = [
+            daemon.spawn(watch.run(), name="certificates"), daemon.spawn(follower.run(), name="credentials"),
+        ]  # fmt: skip
         try:
             await daemon.attend(manager.run(), stop, name="controller manager")
         finally:
-            certificates.cancel()
+            for task in certificates:
+                task.cancel()
             if health is not None:
                 await health.close()
 

@@ -16,6 +16,7 @@ from controlplane.scheduler.options import Options, parse
 from controlplane.scheduler.profile import Profile
 from wharfinger import daemon
 from wharfinger.client import Client, ClientConfig, ConfigError, Fence, LeaderElector, connect
+from wharfinger.client.renewal import CredentialFollower
 from wharfinger.daemon.metrics import LEADER
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parse(argv)
     daemon.setup_logging(options.log_level, options.log_format)
     try:
-        config = ClientConfig.load(kubeconfig=options.kubeconfig, context=options.context, api=options.api)
+        config = options.client_config()
     except ConfigError as error:
         sys.exit(f"wharf-scheduler: {error}")
     try:
@@ -62,15 +63,19 @@ class Daemon:
         address = f"{options.bind_address}:{options.grpc_port}"
         server, port = await service.serve(lambda: self._term, address=address, tls=options.tls)
         log.info("serving", extra={"health": f"{options.bind_address}:{health.port}", "grpc": port})
-        watch = daemon.CertificateWatch(
-            {"server": options.tls.cert if options.tls else None, "client": lambda: self._config.cert}
-        )
-        certificates = daemon.spawn(watch.run(), name="certificates")
         async with connect(self._config) as client:
+            watch = daemon.CertificateWatch(
+                {"server": options.tls.cert if options.tls else None, "client": lambda: client.config.cert}
+            )
+            follower = CredentialFollower(client, options.client_config, renewed=lambda _: watch.look())
+            certificates = [
+                daemon.spawn(watch.run(), name="certificates"), daemon.spawn(follower.run(), name="credentials"),
+            ]  # fmt: skip
             try:
                 await daemon.attend(self._work(client, port), stop, name="scheduler")
             finally:
-                certificates.cancel()
+                for task in certificates:
+                    task.cancel()
                 await server.stop(grace=1)
                 await health.close()
 

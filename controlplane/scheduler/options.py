@@ -11,7 +11,7 @@ from typing import Literal
 from controlplane.scheduler.config import Configuration, ConfigurationError, load
 from controlplane.scheduler.profile import DEFAULT_SCHEDULER_NAME, Profile
 from controlplane.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF
-from wharfinger.client.config import Api
+from wharfinger.client.config import Api, ClientConfig
 from wharfinger.daemon import TLSFiles
 from wharfinger.daemon.flags import boolean, duration, tls_files
 
@@ -41,6 +41,10 @@ class Options:
     """Empty: kube-scheduler, or wharf-scheduler in a foreign cluster, where the former is taken."""
     log_level: str = "info"
     log_format: Literal["text", "json"] = "text"
+
+    def client_config(self) -> ClientConfig:
+        """Read the kubeconfig. Raises ConfigError."""
+        return ClientConfig.load(kubeconfig=self.kubeconfig, context=self.context, api=self.api)
 
 
 def parse(argv: Sequence[str] | None = None) -> Options:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -73,6 +73,8 @@ class ClientConfig:
     acting_as: Impersonation | None = None
     http: HttpAccess | None = None
     """Set when the cluster is spoken to over HTTP; then there are no `endpoints`."""
+    files: tuple[Path, ...] = field(default=(), compare=False)
+    """All that was read for it: kubeconfigs, and what they name (:mod:`wharfinger.client.renewal` follows them)."""
 
     @classmethod
     def load(
@@ -82,7 +84,8 @@ class ClientConfig:
 
         Raises ConfigError when no usable cluster and user are found.
         """
-        return from_document(load_document(kubeconfig), context, api=api)
+        found = from_document(load_document(kubeconfig), context, api=api)
+        return replace(found, files=(*kubeconfig_paths(kubeconfig), *found.files))
 
 
 def kubeconfig_paths(kubeconfig: str | os.PathLike[str] | None = None) -> list[Path]:
@@ -172,6 +175,7 @@ def from_document(
         namespace=str(chosen.get("namespace") or "default"),
         server=str(cluster.get("server", "")),
         acting_as=_impersonation(user),
+        files=_files(cluster, user),
     )
 
 
@@ -222,7 +226,7 @@ def _over_http(cluster: Mapping[str, Any], user: Mapping[str, Any], context: Map
     return ClientConfig(
         endpoints=(), ca=ca or b"", cert=cert, key=key, token=http.token,
         namespace=str(context.get("namespace") or "default"), server=server, acting_as=acting_as,
-        http=http,
+        http=http, files=_files(cluster, user),
     )  # fmt: skip
 
 
@@ -256,6 +260,15 @@ def _entry(document: Mapping[str, Any], section: str, key: str, name: str) -> di
 
 def _resolve(entry: Mapping[str, Any], path: str) -> Path:
     return Path(entry["_folder"]) / path
+
+
+def _files(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Return the files that a cluster's and a user's entry name."""
+    named = [(cluster, "certificate-authority"), (user, "client-certificate"), (user, "client-key")]
+    found = [_resolve(entry, entry[name]) for entry, name in named if entry.get(name) and not entry.get(f"{name}-data")]
+    if user.get("tokenFile") and not user.get("token"):
+        found.append(_resolve(user, user["tokenFile"]))
+    return tuple(found)
 
 
 def _read(path: Path) -> bytes:

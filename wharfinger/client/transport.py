@@ -125,6 +125,14 @@ class Endpoint:
         await self.channel.close(_RETIRE_SECONDS)
 
 
+def _metadata(config: ClientConfig) -> tuple[tuple[str, str], ...] | None:
+    """Return what goes with each call."""
+    metadata = [("authorization", f"Bearer {config.token}")] if config.token else []
+    if config.acting_as is not None:
+        metadata += config.acting_as.metadata()
+    return tuple(metadata) or None
+
+
 class Transport:
     """All endpoints of a cluster, and which of them is in use."""
 
@@ -132,10 +140,7 @@ class Transport:
         if not config.endpoints:
             raise ValueError("ClientConfig.endpoints is empty: at least one host:port is needed")
         self.config = config
-        metadata = [("authorization", f"Bearer {config.token}")] if config.token else []
-        if config.acting_as is not None:
-            metadata += config.acting_as.metadata()
-        self.metadata: tuple[tuple[str, str], ...] | None = tuple(metadata) or None
+        self.metadata = _metadata(config)
         self._endpoints: dict[str, Endpoint] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._current = 0
@@ -143,6 +148,7 @@ class Transport:
     def renew(self, config: ClientConfig) -> None:
         """Use other credentials from now on. Watches and write streams come back by themselves, on new connections."""
         self.config = config
+        self.metadata = _metadata(config)
         old, self._endpoints = self._endpoints, {}
         for endpoint in old.values():
             task = asyncio.get_running_loop().create_task(endpoint.retire(), name="retire connection")

@@ -2,6 +2,7 @@
 
 from wharfinger.daemon.attend import attend
 from wharfinger.daemon.certificates import CertificateWatch
+from wharfinger.daemon.following import ClientFiles, Follower, Pair, check_pair
 from wharfinger.daemon.health import Check, HealthServer
 from wharfinger.daemon.logs import setup_logging
 from wharfinger.daemon.notify import notify, watchdog
@@ -11,6 +12,6 @@ from wharfinger.daemon.tasks import spawn
 from wharfinger.daemon.tls import TLSFiles
 
 __all__ = [
-    "CertificateWatch", "Check", "HealthServer", "TLSFiles", "attend", "notify", "run", "settle", "setup_logging",
-    "spawn", "stay_settled", "watchdog",
+    "CertificateWatch", "Check", "ClientFiles", "Follower", "HealthServer", "Pair", "TLSFiles", "attend", "check_pair",
+    "notify", "run", "settle", "setup_logging", "spawn", "stay_settled", "watchdog",
 ]  # fmt: skip

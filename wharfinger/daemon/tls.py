@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,24 +50,31 @@ class TLSFiles:
         ca = self.client_ca.read_bytes() if require_client and self.client_ca is not None else None
         return grpc.ssl_server_certificate_configuration([(self.key.read_bytes(), self.cert.read_bytes())], ca)
 
-    def ssl_context(self) -> ssl.SSLContext:
+    def ssl_context(self, *, alpn: Sequence[str] = ()) -> ssl.SSLContext:
         """Return a context for HTTPS that takes client certificates but does not demand them."""
+        context = current = self._fresh_context(alpn)
+        changes = _Changes(self)
+
+        def hello(connection: Any, *_: Any) -> None:
+            """Take what is new: OpenSSL calls this at each client's hello, whether it names a server or not."""
+            nonlocal current
+            if changes.there_are():
+                # A new context, not the old one with more: an authority that was taken out is believed no longer.
+                current = self._fresh_context(alpn)
+            connection.context = current
+
+        context.sni_callback = hello
+        return context
+
+    def _fresh_context(self, alpn: Sequence[str]) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self.cert, self.key)
         if self.client_ca is not None:
             context.load_verify_locations(self.client_ca)
             context.verify_mode = ssl.CERT_OPTIONAL
-        changes = _Changes(self)
-
-        def hello(*_: Any) -> None:
-            """Read what is new: OpenSSL calls this at each client's hello, and the next connection gets it."""
-            if changes.there_are():
-                context.load_cert_chain(self.cert, self.key)
-                if self.client_ca is not None:
-                    context.load_verify_locations(self.client_ca)
-
-        context.sni_callback = hello
+        if alpn:
+            context.set_alpn_protocols(list(alpn))
         return context
 
 
@@ -84,7 +92,10 @@ class _Changes:
             stamp = self._stamp()
             if stamp in (self._seen, self._refused):
                 return False
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._files.cert, self._files.key)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self._files.cert, self._files.key)
+            if self._files.client_ca is not None:
+                context.load_verify_locations(self._files.client_ca)
         except FileNotFoundError:
             return False  # in the middle of being replaced
         except OSError as error:  # ssl.SSLError is one

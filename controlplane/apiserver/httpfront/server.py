@@ -99,8 +99,7 @@ class HttpFront:
         server = Server(self._handle, header_seconds=patience, access_log=None, keepalive_timeout=_KEEP_ALIVE)
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
-        context = self._tls.ssl_context()
-        context.set_alpn_protocols(["http/1.1"])
+        context = self._tls.ssl_context(alpn=["http/1.1"])
         site = web.TCPSite(self._runner, host, port, ssl_context=context, backlog=1024)
         await site.start()
         self.port = int(self._runner.addresses[0][1])
@@ -383,6 +382,16 @@ _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 
 _VERSIONS = ((1, 1), (1, 0))
+_OPAQUE = frozenset({"user-agent", "cookie", "referer"})
+"""Headers that nobody here reads: they may hold what they like."""
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_head(http: web.BaseRequest) -> None:
@@ -390,6 +399,10 @@ def _check_head(http: web.BaseRequest) -> None:
 
     Raises BadRequestError (of 417 for an expectation), UnsupportedMediaTypeError for a body that is compressed.
     """
+    for name, value in http.headers.items():
+        # Such bytes would be half characters in every text and answer that they get into.
+        if not value.isascii() and name.lower() not in _OPAQUE and not _encodable(value):
+            raise errors.BadRequestError(f"the header {name} is not UTF-8")
     if tuple(http.version) not in _VERSIONS:
         raise errors.BadRequestError(f"HTTP/{http.version[0]}.{http.version[1]} is not spoken here, but HTTP/1.1")
     headers = http.headers

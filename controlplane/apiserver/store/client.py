@@ -24,6 +24,7 @@ import grpc
 from controlplane.apiserver.store import metrics
 from controlplane.apiserver.store.failures import EtcdFailure, Overloaded, Unanswered, classify
 from controlplane.apiserver.store.types import KeyValue, RangeResult
+from wharfinger.daemon import ClientFiles, Follower
 from wharfinger.proto.etcd import rpc_pb2, rpc_pb2_grpc
 
 log = logging.getLogger(__name__)
@@ -122,12 +123,26 @@ class Endpoint:
         )
 
 
+_RETIRE_SECONDS = 600.0
+"""That a connection with replaced credentials is kept for the calls on it, of which maintenance is the longest."""
+
+
+async def _retire(endpoint: Endpoint) -> None:
+    try:
+        await asyncio.sleep(_RETIRE_SECONDS)
+    finally:
+        await endpoint.channel.close(None)
+
+
 class EtcdClient:
     """Calls to whichever endpoint answers."""
 
     def __init__(self, config: EtcdConfig) -> None:
         self.config = config
         self.endpoints: list[Endpoint] = []
+        self._retiring: set[asyncio.Task[None]] = set()
+        self.moved: list[Callable[[], None]] = []
+        """Called when all connections are made anew: whoever has a stream opens it again."""
         self._current = 0
         self._lost_since: float | None = None
         self.seen = 0
@@ -138,18 +153,48 @@ class EtcdClient:
         credentials = await asyncio.to_thread(self._credentials)
         self.endpoints = [Endpoint(address, credentials) for address in self.config.endpoints]
 
-    def _credentials(self) -> grpc.ChannelCredentials | None:
+    @property
+    def files(self) -> ClientFiles:
+        """The TLS files."""
         config = self.config
-        if not config.tls:
+        return ClientFiles(
+            *(Path(path) if path else None for path in (config.ca_file, config.cert_file, config.key_file))
+        )
+
+    def _credentials(self) -> grpc.ChannelCredentials | None:
+        if not self.config.tls:
             return None
+        try:
+            pair = self.files.read()
+        except ValueError as error:
+            raise OSError(f"{self.config.cert_file}, {self.config.key_file}: {error}") from error
+        return grpc.ssl_channel_credentials(pair.ca, pair.key, pair.cert)
 
-        def read(path: str) -> bytes | None:
-            return Path(path).read_bytes() if path else None
+    def follower(self) -> Follower:
+        """Return who follows the TLS files, once started."""
+        return Follower(lambda: self.files.paths, self.renew, what="certificate for etcd")
 
-        return grpc.ssl_channel_credentials(read(config.ca_file), read(config.key_file), read(config.cert_file))
+    def renew(self) -> None:
+        """Read the TLS files, and use them on new connections. Raises OSError when they are of no use.
+
+        Calls under way have their time to end; the watch moves at once (`moved`), and goes on where it was.
+        """
+        credentials = self._credentials()
+        old, self.endpoints = self.endpoints, [Endpoint(address, credentials) for address in self.config.endpoints]
+        log.info("a new certificate is used for etcd from now on", extra={"file": self.config.cert_file})
+        for endpoint in old:
+            task = asyncio.get_running_loop().create_task(_retire(endpoint), name="retire connection to etcd")
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+        for moved in self.moved:
+            moved()
 
     async def close(self) -> None:
         """Close the channels; calls under way fail."""
+        retiring = list(self._retiring)
+        for task in retiring:
+            task.cancel()
+        await asyncio.gather(*retiring, return_exceptions=True)
         for endpoint in self.endpoints:
             await endpoint.channel.close(None)
 

@@ -70,6 +70,7 @@ class Feed:
         self._cluster = 0
         self._last: Any = None
         """The newest event that was applied; None when there was none since all was listed."""
+        client.moved.append(self._move)
 
     async def run(self) -> None:
         """Load, follow, and begin again whenever it has to."""
@@ -102,6 +103,11 @@ class Feed:
         log.warning("the etcd watch stands still; opening it again", extra={"reason": reason})
         self._in_vain += 1
         self._reading.cancel()
+
+    def _move(self) -> None:
+        """Break the stream: it goes on over a new connection."""
+        if self._reading is not None:
+            self._reading.cancel()
 
     def start_over(self, reason: str) -> None:
         """Break the stream and list everything anew."""

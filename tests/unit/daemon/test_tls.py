@@ -25,6 +25,40 @@ def renew(folder: Path) -> None:
     pki.write_pair(folder, "s", pki.issue_server(ca, "server", ["localhost"], ["127.0.0.1"]))
 
 
+async def test_https_believes_an_authority_no_longer_that_was_taken_out(files: TLSFiles) -> None:
+    folder = files.cert.parent
+    old = pki.issue_client(pki.load_ca(folder), "me")
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=files.ssl_context(alpn=["http/1.1"]))
+
+    async def ask() -> bytes:
+        context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        context.set_alpn_protocols(["http/1.1"])
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        (folder / "old.pem").write_bytes(old.cert + old.key)
+        context.load_cert_chain(folder / "old.pem")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"
+        try:
+            return await reader.read()
+        finally:
+            writer.close()
+
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await ask() == b"hello"
+        (folder / "ca.crt").unlink()
+        (folder / "ca.key").unlink()
+        renew(folder)
+        assert await ask() == b"", "refused"
+        old = pki.issue_client(pki.load_ca(folder), "me")
+        assert await ask() == b"hello"
+
+
+async def handle(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"hello")
+    writer.close()
+
+
 async def serial(port: int, folder: Path) -> str:
     """Return the serial number of what a server shows."""
     ca = pki.load_ca(folder)

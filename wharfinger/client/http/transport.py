@@ -41,6 +41,12 @@ class HttpTransport:
         self._generation = -1
         self._retired: list[aiohttp.ClientSession] = []
 
+    def renew(self, access: HttpAccess) -> None:
+        """Use other credentials from now on, on new connections."""
+        self.access = access
+        self._credentials = Credentials(access)
+        self._generation = -1
+
     async def close(self) -> None:
         """Close every connection; what is under way fails."""
         for session in [*self._retired, *([self._session] if self._session is not None else [])]:
