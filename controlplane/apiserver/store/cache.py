@@ -3,9 +3,8 @@
 :class:`Feed` brings every change of etcd in order; :class:`ResourceState` keeps a resource; this class ties them
 together and answers the one question that a cache must answer honestly: *how new are you?*
 
-* :meth:`fresh` asks etcd for its revision (one request for all who wait) and waits until that revision is applied. A
-  caller that comes while a request is under way takes part in the next one: the present one may have been answered
-  before the write that the caller wants to see.
+* :meth:`fresh` asks etcd for its revision and waits until that revision is applied; see
+  :class:`~controlplane.apiserver.store.freshness.Freshness`.
 * Every `bookmark_period` the cache proves itself the same way, and tells watchers so by a bookmark. If etcd's
   revision is not reached and nothing arrives for `progress_timeout`, the stream to etcd is opened again.
 * History with a gap (compacted beyond our position, another etcd) ends all watches with 410: what lay in the gap
@@ -17,8 +16,6 @@ Keys that no registered resource claims are kept too (:meth:`get` finds them).
 from __future__ import annotations
 
 import asyncio
-import functools
-import heapq
 import itertools
 import logging
 import time
@@ -28,6 +25,7 @@ from typing import Any
 from controlplane.apiserver.store import metrics
 from controlplane.apiserver.store.entry import Entry, EventType, Memo, WatchEvent
 from controlplane.apiserver.store.feed import Feed
+from controlplane.apiserver.store.freshness import Freshness
 from controlplane.apiserver.store.state import Listing, ResourceState
 from controlplane.apiserver.store.store import Store
 from controlplane.apiserver.store.types import KeyValue, Resource, WindowLimits
@@ -70,16 +68,10 @@ class Cache:
         self._feed = Feed(store.client, self, history=history)
         self._rest = ResourceState(Resource("/", "other", namespaced=False), self._limits, 0)
         self._states: dict[str, ResourceState] = {}
-        self._revision = 0
-        self._loaded = asyncio.Event()
-        self._proven = 0.0
+        self._freshness = Freshness(store.revision, went_back=self._feed.start_over)
         self._tasks: list[asyncio.Task[None]] = []
-        self._reached: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._order = itertools.count()
         self._ending = False
-        self._next_proof: asyncio.Future[int] | None = None
-        self._prover: asyncio.Task[None] | None = None
-        metrics.CACHE_REVISION.set_function(lambda: self._revision)
+        metrics.CACHE_REVISION.set_function(lambda: self.revision)
         metrics.STREAM_LOST_SECONDS.set_function(lambda: self.stale_seconds)
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -128,7 +120,7 @@ class Cache:
     async def start(self) -> None:
         """Load all keys and follow etcd from then on; returns when loaded, however long etcd is away."""
         self._tasks = [spawn(self._feed.run(), name="store-feed"), spawn(self._prove_for_ever(), name="store-proof")]
-        loaded = asyncio.ensure_future(self._loaded.wait())
+        loaded = asyncio.ensure_future(self._freshness.loaded.wait())
         try:
             await asyncio.wait([loaded, self._tasks[0]], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -152,25 +144,26 @@ class Cache:
     async def stop(self) -> None:
         """End the watch and all watchers."""
         self.end_watches()
-        tasks = [*self._tasks, *([self._prover] if self._prover else [])]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._freshness.stop()
 
     @property
     def revision(self) -> int:
         """Every event up to it has been applied."""
-        return self._revision
+        return self._freshness.revision
 
     @property
     def ready(self) -> bool:
         """Whether it is loaded, and has proven itself current within three bookmark periods."""
-        return self._loaded.is_set() and self.stale_seconds < 3 * self._bookmark_period + self._progress_timeout
+        current = self.stale_seconds < 3 * self._bookmark_period + self._progress_timeout
+        return current and self._freshness.loaded.is_set()
 
     @property
     def stale_seconds(self) -> float:
         """Monotonic seconds since the cache last proved itself current; infinite before the first time."""
-        return time.monotonic() - self._proven if self._proven else float("inf")
+        return self._freshness.stale_seconds
 
     # -- what the feed brings -----------------------------------------------------------------------------------
 
@@ -179,29 +172,18 @@ class Cache:
         by_state: dict[int, list[Entry]] = {}
         for kv in kvs:
             state = self._state_of(kv.key)
-            by_state.setdefault(id(state), []).append(
-                Entry(
-                    kv.key,
-                    kv.value,
-                    mod_revision=kv.mod_revision,
-                    create_revision=kv.create_revision,
-                    resource=state.resource,
-                    memo=self._memo,
-                )
-            )
+            by_state.setdefault(id(state), []).append(self._entry(kv.key, kv, state.resource))
         for state in (*self._states.values(), self._rest):
             for watcher in tuple(state.watchers):  # of before, when this is not the first time
                 watcher.fail(errors.ExpiredError("too old resource version: the store's history has a gap; list again"))
             metrics.CACHE_INIT.labels(state.resource.name).inc()
             state.load(by_state.get(id(state), ()), first=first)
-        self._revision = revision
-        self._loaded.set()
-        self._wake()
+        self._freshness.load(revision)
 
     def apply(self, events: Sequence[Any]) -> None:
         """Take over events; see :class:`Sink`."""
         now = time.monotonic()
-        applied = self._revision
+        applied = self.revision
         touched: set[ResourceState] = set()
         for event in events:
             kv = event.kv
@@ -212,23 +194,24 @@ class Cache:
             if not key.startswith(("/registry/", "/wharfinger/")):
                 continue
             state = self._state_of(key)
-            entry = None
-            if event.type == 0:
-                entry = Entry(
-                    key,
-                    kv.value,
-                    mod_revision=revision,
-                    create_revision=kv.create_revision,
-                    resource=state.resource,
-                    memo=self._memo,
-                )
+            entry = self._entry(key, kv, state.resource) if event.type == 0 else None  # a put; else a delete
             state.apply(key, revision, entry, now)
             touched.add(state)
-        if events:
-            self._revision = max(applied, events[-1].kv.mod_revision)
         for state in touched:
             state.window.trim()
-        self._wake()
+        if events:
+            self._freshness.advance(max(applied, events[-1].kv.mod_revision))
+
+    def _entry(self, key: str, kv: Any, resource: Resource) -> Entry:
+        """Return what is kept of a key and value, ours or etcd's own message."""
+        return Entry(
+            key,
+            kv.value,
+            mod_revision=kv.mod_revision,
+            create_revision=kv.create_revision,
+            resource=resource,
+            memo=self._memo,
+        )
 
     def _state_of(self, key: str) -> ResourceState:
         """Find the resource with the longest prefix; they have two to four parts."""
@@ -242,41 +225,11 @@ class Cache:
                 found = state
         return found
 
-    def _wake(self) -> None:
-        if not self._loaded.is_set():
-            return
-        reached = self._reached
-        while reached and reached[0][0] <= self._revision:
-            future = heapq.heappop(reached)[2]
-            if not future.done():
-                future.set_result(None)
-
     # -- how new is it ------------------------------------------------------------------------------------------
-
-    def _reach(self, revision: int) -> asyncio.Future[None]:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._loaded.is_set() and revision <= self._revision:
-            future.set_result(None)
-        else:
-            heapq.heappush(self._reached, (revision, next(self._order), future))
-        return future
 
     async def wait_for(self, revision: int, *, timeout: float = 3.0) -> None:
         """Wait until `revision` is reached. Raises TimeoutError_ (504) after `timeout` seconds, as Kubernetes does."""
-        reached = self._reach(revision)
-        try:
-            async with asyncio.timeout(timeout):
-                await reached
-        except TimeoutError:
-            raise errors.TimeoutError_(
-                f"Too large resource version: {revision}, current: {self._revision}",
-                retry_after=1,
-                causes=[errors.FieldError("", "ResourceVersionTooLarge", "Too large resource version")],
-            ) from None
-        finally:
-            if reached.cancelled():  # nobody waits for it any more, and its revision may never come
-                self._reached = [waiting for waiting in self._reached if not waiting[2].done()]
-                heapq.heapify(self._reached)
+        await self._freshness.wait_for(revision, timeout=timeout)
 
     async def fresh(self, *, timeout: float = 10.0) -> int:
         """Wait until the cache is as new as etcd was when this was called; return the revision that etcd named.
@@ -284,62 +237,17 @@ class Cache:
         Raises ServiceUnavailableError when etcd does not answer, TimeoutError_ when the cache does not get there in
         time.
         """
-        start = time.perf_counter()
-        if self._next_proof is None:
-            self._next_proof = asyncio.get_running_loop().create_future()
-        proof = self._next_proof
-        if self._prover is None:
-            self._prover = spawn(self._prove(), name="store-fresh")
-        try:
-            # Not wait_for(): up to Python 3.11 it swallows a cancellation that comes together with the result.
-            async with asyncio.timeout(None if timeout == float("inf") else timeout):
-                revision = await asyncio.shield(proof)
-        except TimeoutError:
-            raise errors.TimeoutError_(
-                f"the watch cache is at revision {self._revision} and did not become current within {timeout:g} s",
-                retry_after=1,
-            ) from None
-        metrics.CACHE_READ_WAIT.observe(time.perf_counter() - start)
-        return revision
-
-    async def _prove(self) -> None:
-        """Answer those who wait for a proof, one request to etcd at a time."""
-        try:
-            while (proof := self._next_proof) is not None:
-                self._next_proof = None
-                before = self._revision
-                try:
-                    revision = await self._store.revision()
-                except errors.StatusError as error:
-                    if not proof.done():
-                        proof.set_exception(error)
-                        proof.exception()  # nobody may be waiting any more
-                    continue
-                self._check(revision, before)
-                self._reach(revision).add_done_callback(functools.partial(self._proved, proof, revision))
-        finally:
-            self._prover = None
-
-    def _proved(self, proof: asyncio.Future[int], revision: int, _: object) -> None:
-        self._proven = time.monotonic()
-        if not proof.done():
-            proof.set_result(revision)
-
-    def _check(self, revision: int, before: int) -> None:
-        if self._loaded.is_set() and revision < before:
-            # A linearizable read never goes back: somebody restored an older etcd. Nothing is fresh until it is listed.
-            self._loaded.clear()
-            self._feed.start_over(f"etcd went back from revision {before} to {revision}")
+        return await self._freshness.prove(timeout=timeout)
 
     async def _prove_for_ever(self) -> None:
-        await self._loaded.wait()
+        await self._freshness.loaded.wait()
         while True:
             await asyncio.sleep(self._bookmark_period)
             try:
-                before = self._revision
+                before = self.revision
                 await self.fresh(timeout=self._progress_timeout)
             except errors.TimeoutError_ as error:
-                if self._revision == before and not self._store.client.lost:
+                if self.revision == before and not self._store.client.lost:
                     self._feed.reopen(self._progress_timeout, str(error))
                 continue
             except errors.StatusError as error:
@@ -356,8 +264,8 @@ class Cache:
         for position, (state, watcher) in enumerate(listening):
             if position and position % BOOKMARK_SLICE == 0:
                 await asyncio.sleep(0)
-            if bookmark is None or bookmark.revision != self._revision:
-                bookmark = WatchEvent(EventType.BOOKMARK, None, self._revision, self._memo)
+            if bookmark is None or bookmark.revision != self.revision:
+                bookmark = WatchEvent(EventType.BOOKMARK, None, self.revision, self._memo)
             if watcher in state.watchers:
                 watcher.push(bookmark)
 
@@ -398,7 +306,7 @@ class Cache:
         entries, remaining = self._registered(prefix).select(
             namespace=namespace, index=index, start_after=start_after, limit=limit
         )
-        return Listing(entries, self._revision, remaining)
+        return Listing(entries, self.revision, remaining)
 
     async def list_at(
         self, prefix: str, revision: int, *, namespace: str = "", start_after: str = "", limit: int = 0
@@ -407,7 +315,7 @@ class Cache:
 
         Raises ExpiredError (410) when etcd has compacted it, TimeoutError_ (504) when it is not reached soon.
         """
-        if revision > self._revision:
+        if revision > self.revision:
             await self.wait_for(revision)
         state = self._registered(prefix)
         found = state.select_at(revision, namespace=namespace, start_after=start_after, limit=limit)
@@ -417,17 +325,7 @@ class Cache:
         start = start_after + "\0" if start_after > low else low
         end = low[:-1] + "0"  # the character after the slash
         answer = await self._store.range(start, end, limit=limit, revision=revision)
-        entries = [
-            Entry(
-                kv.key,
-                kv.value,
-                mod_revision=kv.mod_revision,
-                create_revision=kv.create_revision,
-                resource=state.resource,
-                memo=self._memo,
-            )
-            for kv in answer.kvs
-        ]
+        entries = [self._entry(kv.key, kv, state.resource) for kv in answer.kvs]
         return Listing(entries, revision, answer.total - len(entries))
 
     async def watch(
@@ -453,7 +351,7 @@ class Cache:
         Raises ExpiredError (410) when `since` is older than the window, TimeoutError_ (504) when it lies in the future,
         ServiceUnavailableError (503) when the server is stopping.
         """
-        if since is not None and since > self._revision:
+        if since is not None and since > self.revision:
             await self.wait_for(since)
         if self._ending:
             raise errors.ServiceUnavailableError("the server is stopping", retry_after=1)
@@ -480,7 +378,7 @@ class Cache:
             entries, _ = state.select(namespace=namespace, index=index, start_after="", limit=0)
             if name:
                 entries = [entry for entry in entries if entry.name == name]
-            watcher.begin_with(entries, self._revision)
+            watcher.begin_with(entries, self.revision)
         elif since is not None:
             backlog = [change for change in state.window.since(since) if change.key.startswith(key_prefix)]
             if name:
