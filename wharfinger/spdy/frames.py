@@ -24,8 +24,8 @@ PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM, CANCEL, INTERNAL_ERROR = 1, 2, 3
 """Status codes of RST_STREAM."""
 MAX_CONTROL = 64 << 10
 """Bytes of one control frame: ours and Kubernetes' headers take a few hundred."""
-MAX_HEADERS = 256 << 10
-"""Bytes of one header block once it is unfolded."""
+MAX_HEADERS = 64 << 10
+"""Bytes of one header block once it is unfolded: ours and Kubernetes' take a few hundred."""
 _MAX_DATA = 0xFFFFFF
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _HEADERS, _WINDOW_UPDATE = 1, 2, 3, 4, 6, 7, 8, 9
 

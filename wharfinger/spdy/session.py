@@ -33,6 +33,12 @@ HIGH_WATER = 256 << 10
 """Bytes that one stream may hold."""
 MAX_STREAMS = 2_048
 """Open streams of one connection, and those that nobody has accepted yet."""
+MAX_HELD_HEADERS = 1 << 20
+"""Bytes of the headers of all open streams of one connection: a few bytes on the wire unfold to very many here."""
+MAX_HELD = 8 << 20
+"""Bytes that all streams of one connection may hold together before it is not read on."""
+_PIECE_COST = 64
+"""Bytes of memory that each piece takes besides its own."""
 _GOODBYE_SECONDS = 1.0
 _PIECE = 32 << 10
 
@@ -70,6 +76,8 @@ class Stream:
         """Whether the peer sends no more."""
         self.closed = False
         """Whether this side sends no more."""
+        self.accepted = False
+        """Of a stream that the peer has begun: whether somebody has taken it on."""
         self._reset: StreamReset | None = None
         self._ignoring = False
 
@@ -89,8 +97,7 @@ class Stream:
             self._changed.clear()
             await self._changed.wait()
         data = b"".join(self._pieces)
-        self._pieces.clear()
-        self._held = 0
+        self._let_go()
         self._room.set()
         return data
 
@@ -101,8 +108,7 @@ class Stream:
     def ignore(self) -> None:
         """Drop what has come and what will: nobody reads this stream (any more)."""
         self._ignoring = True
-        self._pieces.clear()
-        self._held = 0
+        self._let_go()
         self._room.set()
 
     async def write(self, data: bytes) -> None:
@@ -124,6 +130,8 @@ class Stream:
         if self._reset is None:
             self.break_off(StreamReset("broken off on this side"))
             await self._session.send(frames.RstStream(self.number, status))
+        else:
+            self._let_go()
         self._session.forget(self)
 
     # --- the session's side
@@ -132,7 +140,8 @@ class Stream:
         """Hold what the peer has sent, once there is room."""
         if data and self._reset is None and not self._ignoring:
             self._pieces.append(data)
-            self._held += len(data)
+            self._held += len(data) + _PIECE_COST
+            self._session.hold(len(data) + _PIECE_COST)
             if self._held > HIGH_WATER:
                 self._room.clear()
         if fin:
@@ -142,9 +151,14 @@ class Stream:
 
     def break_off(self, error: StreamReset) -> None:
         """End it on this side and drop what has come; whoever reads or writes hears of it."""
-        self._pieces.clear()
-        self._held = 0
+        self._let_go()
         self.lose(error)
+
+    def _let_go(self) -> None:
+        """Forget what is held."""
+        self._pieces.clear()
+        self._session.hold(-self._held)
+        self._held = 0
 
     def lose(self, error: StreamReset) -> None:
         """Note that the peer has gone or broken it off: what has come can still be read, writing fails."""
@@ -168,6 +182,10 @@ class Session:
         self._arrived: asyncio.Queue[Stream | None] = asyncio.Queue()
         self._next = 2 if server else 1
         self._last = 0
+        self._held_headers = 0
+        self._held = 0
+        self._room = asyncio.Event()
+        self._room.set()
         self._sending = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self.error: Exception | None = None
@@ -190,6 +208,8 @@ class Session:
         stream = await self._arrived.get()
         if stream is None:
             self._arrived.put_nowait(None)
+        else:
+            stream.accepted = True
         return stream
 
     async def open(self, headers: Mapping[str, str], *, fin: bool = False) -> Stream:
@@ -222,9 +242,23 @@ class Session:
         async with self._sending:
             await self._carrier.write(self._encoder.encode(frame))
 
+    def hold(self, size: int) -> None:
+        """Count what the streams hold; negative: what they hold no longer."""
+        self._held += size
+        if self._held > MAX_HELD:
+            self._room.clear()
+        else:
+            self._room.set()
+
     def forget(self, stream: Stream) -> None:
         """Let go of a stream."""
-        self._streams.pop(stream.number, None)
+        if self._streams.pop(stream.number, None) is not None and self._is_peers(stream.number):
+            self._held_headers -= _size(stream.headers)
+            if not stream.accepted:  # it waits for somebody to accept it, who has no use for it any more
+                stream.headers = {}
+
+    def _is_peers(self, number: int) -> bool:
+        return bool(number % 2) == self._server
 
     def forget_if_done(self, stream: Stream) -> None:
         """Let go of a stream on which neither side sends any more."""
@@ -271,8 +305,9 @@ class Session:
                 if frame.fin:
                     await self._take(frame.stream, b"", fin=True)
             case frames.RstStream():
-                stream = self._streams.pop(frame.stream, None)
+                stream = self._streams.get(frame.stream)
                 if stream is not None:
+                    self.forget(stream)
                     stream.lose(StreamReset(f"the peer has broken it off with status {frame.status}"))
             case frames.Ping():
                 # Numbers of the peer's pings are odd when it is the client; our own come back otherwise.
@@ -286,16 +321,26 @@ class Session:
         await stream.take(data, fin=fin)
         if fin:
             self.forget_if_done(stream)
+        await self._room.wait()
 
     async def _begin(self, frame: frames.SynStream) -> None:
         number = frame.stream
-        if bool(number % 2) != self._server or number <= self._last:
+        if not self._is_peers(number) or number <= self._last:
             raise SpdyError(f"stream {number} begins out of turn after {self._last}")
         self._last = number
-        if max(len(self._streams), self._arrived.qsize()) >= MAX_STREAMS:
+        size = _size(frame.headers)
+        if (
+            max(len(self._streams), self._arrived.qsize()) >= MAX_STREAMS
+            or self._held_headers + size > MAX_HELD_HEADERS
+        ):
             await self.send(frames.RstStream(number, frames.REFUSED_STREAM))
             return
         stream = Stream(self, number, frame.headers)
         stream.ended = frame.fin
         self._streams[number] = stream
+        self._held_headers += size
         self._arrived.put_nowait(stream)
+
+
+def _size(headers: Mapping[str, str]) -> int:
+    return sum(len(name) + len(value) for name, value in headers.items())

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wharfinger.spdy import Session, Stream, StreamReset, frames
-from wharfinger.spdy.session import HIGH_WATER, MAX_STREAMS
+from wharfinger.spdy.session import HIGH_WATER, MAX_HELD, MAX_HELD_HEADERS, MAX_STREAMS
 
 
 class Pipe:
@@ -213,6 +213,50 @@ async def test_streams_that_are_begun_and_broken_off_at_once_do_not_pile_up() ->
         refused = frames.RstStream(2 * MAX_STREAMS + 1, frames.REFUSED_STREAM)
         assert list(decoder.feed(await one.read())) == [refused]
         assert not server._streams
+
+
+@pytest.mark.parametrize("broken_off", [False, True])
+async def test_headers_that_unfold_to_much_are_held_up_to_a_bound(broken_off: bool) -> None:
+    """Fifty bytes on the wire unfold to tens of thousands; nobody accepts these streams."""
+    one, two = Pipe.pair()
+    encoder, decoder = frames.Encoder(), frames.Decoder()
+    size = 32 << 10
+    async with Session(two, server=True) as server:
+        for index in range(MAX_HELD_HEADERS // size + 4):
+            await one.write(encoder.encode(frames.SynStream(2 * index + 1, {"x": "a" * size})))
+            if broken_off:
+                await one.write(encoder.encode(frames.RstStream(2 * index + 1, frames.CANCEL)))
+        await one.write(encoder.encode(frames.Ping(1)))
+        answers: list[frames.Frame] = []
+        while frames.Ping(1) not in answers:
+            answers += decoder.feed(await one.read())
+        assert frames.RstStream(2 * (MAX_HELD_HEADERS // size) + 5, frames.REFUSED_STREAM) in answers or broken_off
+        held = [*server._streams.values()]
+        while not server._arrived.empty():
+            held.append(server._arrived.get_nowait() or held[0])
+        assert sum(len(value) for stream in set(held) for value in stream.headers.values()) <= MAX_HELD_HEADERS
+
+
+async def test_all_streams_together_hold_up_to_a_bound_and_go_on_when_read(ends: tuple[Session, Session]) -> None:
+    client, server = ends
+    pairs = [await begin(client, server) for _ in range(2 * MAX_HELD // HIGH_WATER)]
+    data = bytes(HIGH_WATER // 2)
+    sending = [asyncio.create_task(ours.write(data * 2)) for ours, _ in pairs]
+    while server._room.is_set():
+        await asyncio.sleep(0)
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert server._held < MAX_HELD + HIGH_WATER
+
+    async def took(stream: Stream) -> int:
+        size = 0
+        while size < 2 * len(data):
+            size += len(await stream.read())
+        return size
+
+    assert set(await asyncio.gather(*(took(theirs) for _, theirs in pairs))) == {2 * len(data)}
+    await asyncio.gather(*sending)
+    assert server._held == 0
 
 
 @settings(max_examples=200, deadline=None)
