@@ -242,11 +242,23 @@ def _stateful_set_spec(spec: apps.StatefulSetSpec, errors: Errors) -> None:
     nonnegative(errors, "spec.minReadySeconds", spec.minReadySeconds)
     if spec.HasField("ordinals"):
         nonnegative(errors, "spec.ordinals.start", spec.ordinals.start)
-    _validate_selection(spec, "statefulset", errors)
+    _validate_selection(_with_claims(spec), "statefulset", errors)
     if spec.serviceName:
         errors.complaints("spec.serviceName", spec.serviceName, names.dns1123_subdomain(spec.serviceName))
     if spec.HasField("revisionHistoryLimit"):
         nonnegative(errors, "spec.revisionHistoryLimit", spec.revisionHistoryLimit)
+
+
+def _with_claims(spec: apps.StatefulSetSpec) -> apps.StatefulSetSpec:
+    """Return the spec with a volume in the template for each claim template, as its pods will have it."""
+    there = {volume.name for volume in spec.template.spec.volumes}
+    missing = dict.fromkeys(claim.metadata.name for claim in spec.volumeClaimTemplates if claim.metadata.name)
+    result = apps.StatefulSetSpec()
+    result.CopyFrom(spec)
+    for name in missing:
+        if name not in there:
+            result.template.spec.volumes.add(name=name).volumeSource.persistentVolumeClaim.claimName = name
+    return result
 
 
 def _stateful_set_strategy(strategy: apps.StatefulSetUpdateStrategy, errors: Errors, path: str) -> None:

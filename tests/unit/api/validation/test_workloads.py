@@ -96,6 +96,18 @@ def test_much_of_a_stateful_set_is_fixed() -> None:
     assert updating(_workload(STATEFUL_SET), lambda new: setattr(new.spec, "minReadySeconds", 3)) == []
 
 
+def test_claim_templates_of_a_stateful_set_are_volumes_of_its_pods() -> None:
+    template = copy.deepcopy(TEMPLATE)
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    template["spec"]["containers"][0]["volumeMounts"] = mounts  # type: ignore[index]
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claims = [{"metadata": {"name": "data"}, "spec": claim}]
+    assert creating(_workload(STATEFUL_SET, template=template, volumeClaimTemplates=claims)) == []
+    assert creating(_workload(STATEFUL_SET, template=template)) == [
+        "spec.template.spec.containers[0].volumeMounts[0].name NotFound"
+    ]
+
+
 def _job(**spec: Any) -> Any:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}
     job = build("batch/v1 Job", {"metadata": {"name": "j"}, "spec": {"template": template, **spec}})
