@@ -33,6 +33,8 @@ class Config:
     account_issuer: str = "https://kubernetes.default.svc"
     account_max_seconds: int = 0
     """Longest life of a token; 0: as Kubernetes allows."""
+    account_extend: bool = True
+    """Whether tokens that pods get unasked hold for a year."""
     audiences: tuple[str, ...] = ()
     """This server's names in tokens; none: the issuer."""
     bootstrap_tokens: bool = True

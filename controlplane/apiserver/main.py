@@ -75,6 +75,13 @@ def _disabled(text: str) -> frozenset[tuple[str, str]]:
     type=click.IntRange(min=0),
     help="The longest life of such a token in seconds; 0: 2^32.",
 )
+@click.option(
+    "--service-account-extend-token-expiration",
+    type=bool,
+    default=True,
+    help="Whether tokens that pods get unasked hold for a year, so that programs that never read them anew go on; "
+    "using one after its hour is counted and audited.",
+)
 @click.option("--api-audiences", default="", help="This server's names in tokens, with commas; default: the issuer.")
 @click.option(
     "--enable-bootstrap-token-auth",
@@ -164,6 +171,7 @@ def _config(flags: dict[str, Any]) -> Config:
         account_signing_key=flags["service_account_signing_key_file"],
         account_issuer=flags["service_account_issuer"],
         account_max_seconds=flags["service_account_max_token_expiration"],
+        account_extend=flags["service_account_extend_token_expiration"],
         audiences=tuple(filter(None, (name.strip() for name in flags["api_audiences"].split(",")))),
         bootstrap_tokens=flags["enable_bootstrap_token_auth"],
         authorization_modes=tuple(part.strip() for part in flags["authorization_mode"].split(",")),

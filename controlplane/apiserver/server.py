@@ -126,7 +126,8 @@ class Server:
         accounts = None
         if keys:
             accounts = ServiceAccountTokens(
-                keys, issuer=config.account_issuer, audiences=audiences, cache=self.cache
+                keys, issuer=config.account_issuer, audiences=audiences, cache=self.cache,
+                extends=config.account_extend,
             )  # fmt: skip
             sources.append(accounts)
         if config.bootstrap_tokens:

@@ -59,15 +59,18 @@ class TokenRequests:
             asked.spec.audiences.extend(tokens.audiences)
         if causes := validation.validate_create(asked):
             raise errors.invalid(KIND.kind, KIND.group, "", causes)
-        if self._max:
-            asked.spec.expirationSeconds = min(asked.spec.expirationSeconds, self._max)
+        if self._max and asked.spec.expirationSeconds > self._max:
+            request.warnings.append(
+                f"requested expiration of {asked.spec.expirationSeconds} seconds shortened to {self._max} seconds"
+            )
+            asked.spec.expirationSeconds = self._max
         bound = self._bound(request, asked.spec.boundObjectRef) if asked.spec.HasField("boundObjectRef") else []
         asked.metadata.Clear()
         asked.metadata.name, asked.metadata.namespace = request.name, request.namespace
         asked.metadata.uid = account.metadata.uid
         asked.metadata.creationTimestamp.CopyFrom(times.now())
         asked.status.Clear()
-        token, end = tokens.issue(
+        made = tokens.issue(
             request.namespace,
             request.name,
             account.metadata.uid,
@@ -75,9 +78,9 @@ class TokenRequests:
             seconds=asked.spec.expirationSeconds,
             bound=bound,
         )
-        asked.status.expirationTimestamp.seconds = end
+        asked.status.expirationTimestamp.seconds = made.ends
         if not request.options.dry_run:
-            asked.status.token = token
+            asked.status.token = made.token
         return Answer(KIND, codec.canonical_bytes(asked), created=True)
 
     def _bound(self, request: Request, reference: authentication.BoundObjectReference) -> list[Bound]:

@@ -51,7 +51,8 @@ def test_the_token_of_a_pod(stage: Stage) -> None:
     assert claims["sub"] == f"system:serviceaccount:{namespace}:default"
     assert claims["kubernetes.io"]["pod"]["name"] == name
     assert claims["kubernetes.io"]["node"]["name"] == "node-1"
-    assert claims["exp"] - claims["iat"] == 3607
+    assert claims["kubernetes.io"]["warnafter"] - claims["iat"] == 3607
+    assert claims["exp"] - claims["iat"] == 365 * 24 * 3600, "for programs that never read it anew"
 
     own = f"/api/v1/namespaces/{namespace}/pods/{name}"
     code, refused = ask(stage, own, token)

@@ -28,6 +28,8 @@ class Identified:
     user: User
     audiences: tuple[str, ...] | None = None
     """None: tokens of this source are for everybody who trusts the server."""
+    stale: str = ""
+    """What the audit log is to say of a token that should have been replaced by now; empty for others."""
 
 
 class Source(Protocol):
@@ -77,6 +79,8 @@ class Bearer:
                 return found.user, tuple(one for one in wanted if one in self._audiences)
             meant = tuple(one for one in found.audiences if one in wanted)
             if meant:
+                if found.stale:
+                    log.debug("a token is stale", extra={"token": found.stale})
                 return found.user, meant
             log.info("a token was refused", extra={"reason": f"it is for {', '.join(found.audiences)}"})
             break

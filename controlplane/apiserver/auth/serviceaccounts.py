@@ -4,17 +4,23 @@ A token is a JWT with Kubernetes' claims, so that what others do with such token
 their claims) works. Its signature is checked once and remembered for as long as it comes again; whether the account and
 the object that it is bound to still exist is asked of the watch cache at every use, which costs two look-ups. So
 deleting a pod ends its token within the cache's delay.
+
+Tokens that pods get unasked (:data:`PROJECTED_SECONDS`) are meant to be read anew within the hour, which old programs
+do not do. As in Kubernetes they hold for a year, and using one after its hour is counted and noted: ``warnafter``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import time
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prometheus_client import Counter
 
 from controlplane.apiserver.auth.bearer import Identified
 from controlplane.apiserver.auth.certificates import AUTHENTICATED
@@ -30,6 +36,14 @@ if TYPE_CHECKING:
 
 PREFIX = "system:serviceaccount:"
 ACCOUNTS = "system:serviceaccounts"
+PROJECTED_SECONDS = 3607
+"""The life of a token that a pod gets unasked: an hour, and seven seconds by which such tokens are told from others."""
+EXTENDED_SECONDS = 365 * 24 * 3600
+STALE = "authentication.k8s.io/stale-token"
+"""Annotation of an audit event: the request's token should have been read anew."""
+VALID_TOKENS = Counter("serviceaccount_valid_tokens_total", "Uses of tokens of pods within the hour that they are for")
+STALE_TOKENS = Counter("serviceaccount_stale_tokens_total", "Uses of tokens of pods that should have been read anew")
+LEGACY_TOKENS = Counter("serviceaccount_legacy_tokens_total", "Uses of tokens that stand in a Secret")
 _CLAIMS = "kubernetes.io"
 _EXTRA = "authentication.kubernetes.io/"
 _LEEWAY = 60
@@ -49,15 +63,31 @@ class Bound:
     uid: str
 
 
+class Issued(NamedTuple):
+    """A token that was made."""
+
+    token: str
+    ends: int
+    """When a new one should be there, Unix time; it may hold for longer."""
+    id: str
+    """Its own, by which the log of requests names it (``jti``)."""
+
+
 class ServiceAccountTokens:
     """Makes tokens and knows them again."""
 
-    def __init__(self, keys: Sequence[Key], *, issuer: str, audiences: Sequence[str], cache: Cache) -> None:
-        """`keys`: the first with a private half signs; all are accepted. `audiences`: of tokens that name none."""
+    def __init__(
+        self, keys: Sequence[Key], *, issuer: str, audiences: Sequence[str], cache: Cache, extends: bool = True
+    ) -> None:
+        """`keys`: the first with a private half signs; all are accepted. `audiences`: of tokens that name none.
+
+        `extends`: whether tokens that pods get unasked hold for longer than they are meant to be used.
+        """
         self._keys = {key.id: key for key in keys}
         self._signing = next((key for key in keys if key.private is not None), None)
         self.issuer = issuer
         self.audiences = tuple(audiences)
+        self.extends = extends
         self._cache = cache
         self._known: OrderedDict[bytes, Mapping[str, Any]] = OrderedDict()
 
@@ -69,8 +99,8 @@ class ServiceAccountTokens:
     def issue(
         self, namespace: str, name: str, uid: str, *, audiences: Sequence[str], seconds: int,
         bound: Sequence[Bound] = (),
-    ) -> tuple[str, int]:  # fmt: skip
-        """Return a token of an account and the second of its end. The caller has checked that all of it exists."""
+    ) -> Issued:  # fmt: skip
+        """Return a token of an account. The caller has checked that all of it exists."""
         import jwt
 
         assert self._signing is not None, "asked to sign without a key"
@@ -78,18 +108,24 @@ class ServiceAccountTokens:
         about: dict[str, Any] = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
         for one in bound:
             about[one.kind] = {"name": one.name, "uid": one.uid}
+        life = seconds
+        if (
+            self.extends and seconds == PROJECTED_SECONDS and any(one.kind == "pod" for one in bound)
+            and set(audiences) <= set(self.audiences)
+        ):  # fmt: skip
+            life, about["warnafter"] = EXTENDED_SECONDS, now + seconds
         claims = {
-            "aud": list(audiences), "exp": now + seconds, "iat": now, "iss": self.issuer, "jti": str(uuid.uuid4()),
+            "aud": list(audiences), "exp": now + life, "iat": now, "iss": self.issuer, "jti": str(uuid.uuid4()),
             _CLAIMS: about, "nbf": now, "sub": f"{PREFIX}{namespace}:{name}",
         }  # fmt: skip
         token = jwt.encode(
             claims, self._signing.private, algorithm=self._signing.algorithm, headers={"kid": self._signing.id}
         )
-        return token, now + seconds
+        return Issued(token, now + seconds, str(claims["jti"]))
 
     def identify(self, token: str) -> Identified | None:
         """See :class:`~.bearer.Source`."""
-        if token.count(".") != 2:
+        if token.count(".") != 2 or not token.isascii():
             return None
         claims = self._claims(token)
         if claims is None:
@@ -112,7 +148,7 @@ class ServiceAccountTokens:
                 extra[f"{_EXTRA}{kind}-name"] = (bound["name"],)
                 extra[f"{_EXTRA}{kind}-uid"] = (bound["uid"],)
         user = _user(namespace, account["name"], account["uid"], tuple(sorted(extra.items())))
-        return Identified(user, tuple(claims["aud"]))
+        return Identified(user, tuple(claims["aud"]), stale=_stale(about.get("warnafter"), claims["sub"]))
 
     def _legacy(self, token: str, claims: Mapping[str, Any]) -> Identified:
         """Accept a token that stands in a Secret, while it stands there."""
@@ -120,15 +156,16 @@ class ServiceAccountTokens:
         self._exists(f"/registry/serviceaccounts/{namespace}/{name}", uid, "the account")
         entry = self._cache.get(f"/registry/secrets/{namespace}/{secret}")
         stored = entry.decoded.data.get("token", b"") if entry is not None else b""
-        if not stored or not hmac.compare_digest(stored, token.encode(errors="surrogateescape")):
+        if not stored or not hmac.compare_digest(stored, token.encode()):
             raise UnauthorizedError("the secret of the token is gone")
         assert entry is not None
         if entry.decoded.metadata.HasField("deletionTimestamp"):
             raise UnauthorizedError("the secret of the token is being deleted")
+        LEGACY_TOKENS.inc()
         return Identified(_user(namespace, name, uid, ()))
 
     def _claims(self, token: str) -> Mapping[str, Any] | None:
-        digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        digest = hashlib.sha256(token.encode()).digest()
         claims = self._known.get(digest)
         if claims is None:
             claims = self._verified(token)
@@ -159,16 +196,15 @@ class ServiceAccountTokens:
                 },
             )  # fmt: skip
             if legacy:
-                namespace, name, _, _ = (claims[f"{LEGACY_CLAIM}{part}"] for part in _LEGACY)
+                namespace, name, _, _ = (_text(claims, f"{LEGACY_CLAIM}{part}") for part in _LEGACY)
             else:
-                about = claims[_CLAIMS]
-                namespace, name = about["namespace"], about["serviceaccount"]["name"]
-            if claims["sub"] != f"{PREFIX}{namespace}:{name}" or not isinstance(claims.get("aud", []), list):
+                namespace, name = _shape(claims)
+            if claims["sub"] != f"{PREFIX}{namespace}:{name}":
                 raise UnauthorizedError("the token's claims contradict each other")
         except jwt.InvalidTokenError as error:
             raise UnauthorizedError(f"the token does not hold: {error}") from error
-        except (KeyError, TypeError) as error:
-            raise UnauthorizedError(f"the token lacks the claim {error}") from error
+        except (KeyError, TypeError, ValueError) as error:  # signed with our key, but by whom?
+            raise UnauthorizedError(f"the token lacks a claim, or it is of the wrong kind: {error}") from error
         return claims
 
     def _exists(self, key: str, uid: str, what: str) -> None:
@@ -200,6 +236,45 @@ class ServiceAccountTokens:
             made.pop("key_ops", None)
             found.append({"use": "sig", "kid": key.id, "alg": key.algorithm, **made})
         return {"keys": found}
+
+
+def _stale(warn_after: Any, subject: str) -> str:
+    """Return what is to be noted of a token that should have been read anew; empty while it need not."""
+    if not isinstance(warn_after, int | float) or not warn_after:
+        return ""
+    late = time.time() - warn_after
+    if late < 0:
+        VALID_TOKENS.inc()
+        return ""
+    STALE_TOKENS.inc()
+    return f"subject: {subject}, seconds after warning threshold: {late:.0f}"
+
+
+def _text(of: Mapping[str, Any], claim: str) -> str:
+    value = of[claim]
+    if not isinstance(value, str):
+        raise TypeError(f"{claim} must be a text")
+    return value
+
+
+def _shape(claims: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the namespace and name of the account that verified claims are about.
+
+    Raises KeyError, TypeError or ValueError unless everything that is read of them later on is there, and of its kind.
+    """
+    end = claims["exp"]
+    if not isinstance(end, int | float) or not math.isfinite(end):
+        raise ValueError("exp must be a finite number")
+    audiences = claims["aud"]
+    if not isinstance(audiences, list) or not all(isinstance(one, str) for one in audiences):
+        raise TypeError("aud must be a list of texts")
+    about = claims[_CLAIMS]
+    account = about["serviceaccount"]
+    _text(account, "uid")
+    for kind in _STORED:
+        if (bound := about.get(kind)) is not None:
+            _text(bound, "name"), _text(bound, "uid")
+    return _text(about, "namespace"), _text(account, "name")
 
 
 def _user(namespace: str, name: str, uid: str, extra: tuple[tuple[str, tuple[str, ...]], ...]) -> User:

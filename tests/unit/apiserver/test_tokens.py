@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jwt
 import pytest
 
 from controlplane.apiserver.auth.bearer import Bearer
 from controlplane.apiserver.auth.bootstraptokens import BootstrapTokens
-from controlplane.apiserver.auth.serviceaccounts import Bound, ServiceAccountTokens
+from controlplane.apiserver.auth.serviceaccounts import STALE_TOKENS, VALID_TOKENS, Bound, ServiceAccountTokens
 from wharfinger import bootstraptokens, pki
 from wharfinger.api import times
 from wharfinger.api.errors import UnauthorizedError
@@ -124,6 +124,70 @@ def test_time_audience_issuer_key_and_signature_count(key: Key, cache: Cache, tm
         with pytest.raises(UnauthorizedError):
             bearer.review(token)
     assert bearer.review(issue(tokens, audience="vault"), ["vault"])[1] == ("vault",)
+
+
+ABOUT = {"namespace": "ns", "serviceaccount": {"name": "robot", "uid": "a1"}}
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"exp": "soon"}, {"exp": [1]}, {"exp": float("inf")}, {"exp": float("nan")}, {"aud": [1]}, {"aud": "api"},
+        {"jti": [1]}, {"nbf": "x"}, {"sub": 5}, {"kubernetes.io": None}, {"kubernetes.io": "x"}, {"kubernetes.io": {}},
+        {"kubernetes.io": {**ABOUT, "namespace": 5}}, {"kubernetes.io": {**ABOUT, "serviceaccount": []}},
+        {"kubernetes.io": {**ABOUT, "serviceaccount": {"name": "robot"}}},
+        *({"kubernetes.io": {**ABOUT, "pod": pod}} for pod in ("p", [], {"name": "p"}, {"name": {}, "uid": "p1"})),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_claims_of_the_wrong_kind_are_nobodys_whoever_signed_them(key: Key, cache: Cache, claims: Any) -> None:
+    bearer = Bearer([maker(key, cache)], ["api"])
+    good = jwt.decode(issue(maker(key, cache)), options={"verify_signature": False})
+    assert bearer.review(jwt.encode(good, key.private, algorithm="ES256", headers={"kid": key.id}))
+    bad = jwt.encode({**good, **claims}, key.private, algorithm="ES256", headers={"kid": key.id})
+    with pytest.raises(UnauthorizedError, match=r"^Unauthorized$"):
+        bearer.review(bad)
+
+
+def claims_of(token: str) -> Any:
+    return jwt.decode(token, options={"verify_signature": False})
+
+
+def test_what_a_pod_gets_unasked_holds_for_a_year(key: Key, cache: Cache) -> None:
+    tokens = maker(key, cache)
+    made = tokens.issue("ns", "robot", "a1", audiences=["api"], seconds=3607, bound=[POD])
+    claims = claims_of(made.token)
+    assert claims["exp"] - claims["iat"] == 365 * 24 * 3600
+    assert claims["kubernetes.io"]["warnafter"] - claims["iat"] == 3607
+    assert made.ends - claims["iat"] == 3607, "what the node's agent goes by"
+    assert made.id == claims["jti"]
+    off = ServiceAccountTokens([key], issuer=ISSUER, audiences=["api"], cache=cast("Any", cache), extends=False)
+    as_asked = [
+        issue(tokens, POD, seconds=3600), issue(tokens, seconds=3607), issue(off, POD, seconds=3607),
+        issue(tokens, POD, seconds=3607, audience="vault"),
+    ]  # fmt: skip
+    for token in as_asked:
+        claims = claims_of(token)
+        assert claims["exp"] - claims["iat"] in (3600, 3607)
+        assert "warnafter" not in claims["kubernetes.io"]
+
+
+def test_a_stale_token_is_counted_and_told_of(key: Key, cache: Cache) -> None:
+    tokens = maker(key, cache)
+    valid, stale = VALID_TOKENS._value.get(), STALE_TOKENS._value.get()
+    token = issue(tokens, POD, seconds=3607)
+    found = tokens.identify(token)
+    assert found is not None
+    assert not found.stale
+    claims = claims_of(token)
+    claims["kubernetes.io"]["warnafter"] = int(time.time()) - 100
+    old = jwt.encode(claims, key.private, algorithm="ES256", headers={"kid": key.id})
+    found = tokens.identify(old)
+    assert found is not None
+    about, _, late = found.stale.rpartition(" ")
+    assert about == "subject: system:serviceaccount:ns:robot, seconds after warning threshold:"
+    assert 100 <= int(late) < 1000
+    assert (VALID_TOKENS._value.get(), STALE_TOKENS._value.get()) == (valid + 1, stale + 1)
 
 
 def test_the_key_set_lets_others_verify(key: Key, cache: Cache) -> None:
