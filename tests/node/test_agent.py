@@ -8,19 +8,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
-import containerd
-import psutil
-
+from tests.support import containerd
 from wharfinger.api import errors
 from wharfinger.api.types import coordination, core
 from wharfinger.client import Client, ClientConfig

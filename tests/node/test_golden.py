@@ -10,19 +10,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
-import containerd
-import goldencase
-
+from tests.node import goldencase, goldenplayer
+from tests.support import containerd
 from wharfinger.client import Client, ClientConfig
 from wharfinger.devtools.cluster import CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings, own_network
 
@@ -119,7 +114,7 @@ async def _play_all(cluster: Cluster, folder: Path) -> dict[str, list[str]]:
                 case = goldencase.load_case(GOLDEN / f"{name}.yaml")
                 host_dir = folder / "host" / name
                 host_dir.mkdir(parents=True)
-                player = goldencase.Player(
+                player = goldenplayer.Player(
                     client, cluster.runtime("node-1"), node="node-1", name=name, host_dir=host_dir
                 )
                 try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -20,13 +19,10 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import psutil
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
-import containerd
-import psutil
-
+from tests.support import containerd
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import Client, ClientConfig, ResourceClient

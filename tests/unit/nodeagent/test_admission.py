@@ -1,15 +1,9 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from podkit import make_pod
-
 from nodeagent.admission import admit
+from tests.unit.nodeagent.podkit import make_pod
 from wharfinger.api.types import core
 
 

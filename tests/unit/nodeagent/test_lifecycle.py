@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from podkit import NOW, container, make_pod, memory, record, sandbox
-
 from nodeagent.lifecycle import backoff_key, plan, plan_termination
 from nodeagent.memory import Unhealthy
 from nodeagent.runtime import ContainerState
+from tests.unit.nodeagent.podkit import NOW, container, make_pod, memory, record, sandbox
 from wharfinger.api.types import meta
 
 EXITED, RUNNING, CREATED = ContainerState.EXITED, ContainerState.RUNNING, ContainerState.CREATED

@@ -1,16 +1,10 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from podkit import make_pod
 
 from nodeagent.env import ConfigError
 from nodeagent.payload import File, Inputs, collect, write
+from tests.unit.nodeagent.podkit import make_pod
 from wharfinger.api.types import core
 
 

@@ -1,17 +1,11 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from podkit import NOW, container, make_pod, memory, record, sandbox
 
 from nodeagent.memory import Ending, Stage, Waiting
 from nodeagent.podstatus import NodeView, compute
 from nodeagent.runtime import ContainerState
+from tests.unit.nodeagent.podkit import NOW, container, make_pod, memory, record, sandbox
 
 NODE = NodeView(("192.0.2.1", "2001:db8::1"))
 EXITED, RUNNING = ContainerState.EXITED, ContainerState.RUNNING

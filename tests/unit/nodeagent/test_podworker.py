@@ -1,20 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from podkit import Table, make_pod
 
 from nodeagent.hollow import RUN_ANNOTATION
 from nodeagent.memory import Ending
 from nodeagent.podmanager import PodManager
 from nodeagent.podworker import PodWorker
 from nodeagent.runtime import ImageRecord, RuntimeUnavailable
+from tests.unit.nodeagent.podkit import Table, make_pod
 from wharfinger.api.types import core, meta
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from podkit import container, make_pod, record
 
 from nodeagent import processstreams
 from nodeagent.hollow import HollowRuntime
 from nodeagent.processstreams import EOF
 from nodeagent.runtime import ContainerState, PodRecord, RuntimeFailure, RuntimeNotFound, RuntimeUnavailable
+from tests.unit.nodeagent.podkit import container, make_pod, record
 from wharfinger.api import errors
 from wharfinger.proto.native import streams_v1_pb2 as native
 

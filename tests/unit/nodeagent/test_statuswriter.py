@@ -1,16 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from podkit import make_pod
-
 from nodeagent.statuswriter import StatusWriter
+from tests.unit.nodeagent.podkit import make_pod
 from wharfinger.api import errors
 from wharfinger.api.types import core
 

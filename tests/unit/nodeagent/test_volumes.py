@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import stat
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from podkit import make_pod
-
 from nodeagent import subpaths, volumes
 from nodeagent.payload import Inputs
 from nodeagent.volumes import PodPaths, VolumeError
+from tests.unit.nodeagent.podkit import make_pod
 from wharfinger.api.types import core
 
 
