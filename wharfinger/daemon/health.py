@@ -1,8 +1,8 @@
 """The small HTTP server beside each daemon: /healthz, /livez, /readyz and /metrics.
 
 Written on asyncio's streams because it answers four GET paths and must not cost a daemon the memory of a web
-framework (the apiserver's HTTP front is another matter). With TLS when files are given. /metrics is for scrapers on
-the host network; it holds no secrets.
+framework (the apiserver's HTTP front is another matter). With TLS when files are given; where these name an authority
+of clients, /metrics is for those alone who show its certificate, while health is anybody's, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ REQUEST_SECONDS = 10.0
 MAX_HEADER_LINES = 100
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    503: "Service Unavailable",
+}
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,11 @@ class HealthServer:
             self._server.close()
             await self._server.wait_closed()
 
-    def answer(self, method: str, target: str) -> tuple[int, str, bytes]:
-        """Return code, content type and body for a request."""
+    def answer(self, method: str, target: str, *, known: bool = True) -> tuple[int, str, bytes]:
+        """Return code, content type and body for a request; `known`: the client has shown a certificate if it must."""
         path, _, query = target.partition("?")
+        if path == "/metrics" and not known:
+            return 401, TEXT, b"/metrics needs a client certificate of the cluster's authority\n"
         if path == "/metrics":
             code, kind, body = 200, METRICS_TYPE, generate_latest(self._registry)
         elif path in ("/healthz", "/livez", "/readyz"):
@@ -99,6 +108,10 @@ class HealthServer:
             return 503, "\n".join([*lines, f"{name} check failed", ""])
         return 200, "\n".join([*lines, f"{name} check passed", ""]) if verbose else "ok"
 
+    def _knows(self, writer: asyncio.StreamWriter) -> bool:
+        demanded = self._tls is not None and self._tls.client_ca is not None
+        return not demanded or bool(writer.get_extra_info("ssl_object").getpeercert())  # {} or None: none was shown
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
@@ -109,7 +122,7 @@ class HealthServer:
                 if len(request) != 3:
                     code, kind, body = 400, TEXT, b"not an HTTP request\n"
                 else:
-                    code, kind, body = self.answer(request[0], request[1])
+                    code, kind, body = self.answer(request[0], request[1], known=self._knows(writer))
                 head = (
                     f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: {kind}\r\n"
                     f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

@@ -100,6 +100,7 @@ async def test_metrics_and_health(world: World) -> None:
     await world.pod("waits", cpu="64")
     await world.refused("waits")
     context = ssl.create_default_context(cafile=str(world.cluster.pki / "ca.crt"))
+    context.load_cert_chain(world.cluster.pki / "user-admin.crt", world.cluster.pki / "user-admin.key")
 
     def read(path: str) -> str:
         url = f"https://127.0.0.1:{world.cluster.port('scheduler-health')}{path}"

@@ -1,16 +1,20 @@
 import asyncio
+import ssl
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
-from wharfinger.daemon import Check, HealthServer
+from wharfinger import pki
+from wharfinger.daemon import Check, HealthServer, TLSFiles
 
 
-async def get(port: int, path: str) -> tuple[int, str]:
+async def get(port: int, path: str, *, tls: ssl.SSLContext | None = None) -> tuple[int, str]:
     def call() -> tuple[int, str]:
+        scheme = "https" if tls else "http"
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"{scheme}://127.0.0.1:{port}{path}", timeout=5, context=tls) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -70,5 +74,22 @@ async def test_a_check_that_fails_itself_is_bad_news_and_not_a_broken_connection
         assert code == 503
         assert "[-]odd failed: the check itself failed: RuntimeError" in text
         assert (await get(server.port, "/healthz"))[0] == 200
+    finally:
+        await server.close()
+
+
+async def test_metrics_are_for_those_with_a_certificate_where_there_is_an_authority(tmp_path: Path) -> None:
+    ca = pki.ensure_ca(tmp_path, "test")
+    pki.ensure_server(ca, tmp_path, "server", name="server", ips=["127.0.0.1"])
+    pki.ensure_client(ca, tmp_path, "client", name="somebody")
+    files = TLSFiles(tmp_path / "server.crt", tmp_path / "server.key", tmp_path / "ca.crt")
+    server = HealthServer("127.0.0.1", 0, tls=files)
+    await server.start()
+    try:
+        context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+        assert (await get(server.port, "/readyz", tls=context))[0] == 200
+        assert (await get(server.port, "/metrics", tls=context))[0] == 401
+        context.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
+        assert (await get(server.port, "/metrics", tls=context))[0] == 200
     finally:
         await server.close()
