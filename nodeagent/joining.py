@@ -52,6 +52,7 @@ def is_needed(kubeconfig: str) -> bool:
 async def join(*, bootstrap: str, kubeconfig: str, directory: Path, node: str) -> None:
     """Ask for a client certificate until there is one, then write it into `directory` (absolute) and the kubeconfig.
 
+    A kubeconfig that names that file already is left as it is: who deploys has written it, and looks after its addresses.
     Raises ConfigError when the bootstrap kubeconfig cannot be used.
     """
     document = load_document(bootstrap)
@@ -72,7 +73,8 @@ async def join(*, bootstrap: str, kubeconfig: str, directory: Path, node: str) -
             await asyncio.sleep(delay)
     path = directory / own.CLIENT_FILE
     own.write(path, content)
-    own.write(Path(kubeconfig), yaml.safe_dump(_kubeconfig(document, path), sort_keys=False).encode())
+    if client_file(kubeconfig) != path:
+        own.write(Path(kubeconfig), yaml.safe_dump(_kubeconfig(document, path), sort_keys=False).encode())
     log.info("joined the cluster", extra={"node": node, "kubeconfig": kubeconfig})
 
 
