@@ -52,8 +52,8 @@ def is_needed(kubeconfig: str) -> bool:
 async def join(*, bootstrap: str, kubeconfig: str, directory: Path, node: str) -> None:
     """Ask for a client certificate until there is one, then write it into `directory` (absolute) and the kubeconfig.
 
-    A kubeconfig that names that file already is left as it is: who deploys has written it, and looks after its addresses.
-    Raises ConfigError when the bootstrap kubeconfig cannot be used.
+    A kubeconfig that names that file already is left as it is: who deploys has written it, and looks after its
+    addresses. Raises ConfigError when the bootstrap kubeconfig cannot be used.
     """
     document = load_document(bootstrap)
     wanted = own.Wanted(own.CLIENT_SIGNER, node)

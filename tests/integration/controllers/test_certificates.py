@@ -93,7 +93,8 @@ async def test_a_node_joins_with_a_token_and_is_itself(cluster: tuple[Plane, int
     (kubeconfig.parent / "kubelet-client-current.pem").unlink()
     assert joining.is_needed(str(kubeconfig))
     await joined(cluster, "n1")
-    assert kubeconfig.read_text().startswith("# mine") and not joining.is_needed(str(kubeconfig))
+    assert kubeconfig.read_text().startswith("# mine")
+    assert not joining.is_needed(str(kubeconfig))
     for path in (kubeconfig, kubeconfig.parent / own.CLIENT_FILE):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     async with Client(ClientConfig.load(kubeconfig)) as client:
