@@ -1,6 +1,6 @@
 """What the Python packages `kubernetes` and `lightkube` do with containers: logs, exec, attach, port-forward.
 
-Against the cluster with a real node; the rest of their doings is in ``test_python_clients.py``.
+Against the cluster with a real node; the rest of their doings is in the folder ``python``.
 """
 
 from __future__ import annotations
