@@ -52,6 +52,12 @@ def validation(value: str) -> str:
 @click.option("--serviceaccount", "serviceaccounts", multiple=True, metavar="NAMESPACE:NAME", help="Likewise.")
 @click.option("--hard", multiple=True, metavar="NAME=AMOUNT", help="quota: a bound.")
 @click.option("--scopes", multiple=True, metavar="SCOPE", help="quota: what it is about.")
+@click.option("--audience", "audiences", multiple=True, metavar="NAME", help="token: whom it is for (the apiserver).")
+@click.option("--duration", metavar="TIME", help="token: how long it lives (an hour), at least ten minutes.")
+@click.option("--bound-object-kind", default="", metavar="KIND",
+              help="token: ends with this Pod, Secret or Node.")  # fmt: skip
+@click.option("--bound-object-name", default="", metavar="NAME", help="token: its name.")
+@click.option("--bound-object-uid", default="", metavar="UID", help="token: its uid, if it must be just that one.")
 @click.option("--save-config", is_flag=True, help="Also note the manifest in the annotation that apply works with.")
 async def create(session: Session, **given: Any) -> int:
     """Create objects from files, or small ones by name.
@@ -65,10 +71,15 @@ async def create(session: Session, **given: Any) -> int:
       wharf create role reader --verb=get,list --resource=pods,pods/log
       wharf create rolebinding reader --role=reader --user=alice --serviceaccount=shop:robot
       wharf create quota small --hard=pods=10,requests.cpu=4
+      wharf create token robot --duration=2h
       cat pod.json | wharf create -f -
     """
     files, arguments = given["files"], given["arguments"]
     needs(bool(files) != bool(arguments), "name files with -f, or a TYPE and a NAME")
+    if arguments and arguments[0].lower() == "token":
+        from wharfinger.cli.createtoken import create_token
+
+        return await create_token(session, arguments[1:], given)
     reporter = Reporter(given["output"], dry_run=given["dry_run"])
     options = {
         "dry_run": reporter.server_dry_run,

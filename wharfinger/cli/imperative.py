@@ -97,7 +97,7 @@ def build(arguments: Sequence[str], flags: Flags) -> dict[str, Any]:
     words = list(arguments)
     maker = _MAKERS.get(words[0].lower())
     if maker is None:
-        known = ", ".join(name for name in _MAKERS if name not in _SHORT)
+        known = ", ".join([*(name for name in _MAKERS if name not in _SHORT), "token"])
         raise CommandError(f"{words[0]} cannot be created without a file; give -f FILE ({known} can)")
     if maker is _secret:
         needs(len(words) > 1 and words[1] == "generic", "say which secret: wharf create secret generic NAME")
