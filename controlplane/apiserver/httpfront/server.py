@@ -382,8 +382,8 @@ _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 
 _VERSIONS = ((1, 1), (1, 0))
-_OPAQUE = frozenset({"user-agent", "cookie", "referer"})
-"""Headers that nobody here reads: they may hold what they like."""
+_OPAQUE = frozenset({"user-agent", "cookie", "referer", "accept", "authorization"})
+"""Headers that nobody here reads, or whose readers have an answer of their own to half characters."""
 
 
 def _encodable(text: str) -> bool:

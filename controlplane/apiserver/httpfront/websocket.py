@@ -92,7 +92,7 @@ def bearer(http: web.BaseRequest) -> str:
     coded = found[0].removeprefix(_BEARER)
     try:
         return base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise errors.UnauthorizedError(f"the token in Sec-WebSocket-Protocol is no base64url: {error}") from error
 
 
@@ -103,7 +103,7 @@ def choose(http: web.BaseRequest, known: dict[str, Subprotocol]) -> Subprotocol:
     key = http.headers.get("Sec-WebSocket-Key", "")
     try:
         fits = len(base64.b64decode(key)) == 16
-    except binascii.Error:
+    except ValueError:  # no base64, or not even ASCII
         fits = False
     if not fits:
         raise errors.BadRequestError("Sec-WebSocket-Key must be 16 bytes in base64")
@@ -228,7 +228,7 @@ async def forward(channels: Channels, calls: Sequence[AgentCall], ports: Sequenc
     async def inputs() -> None:
         async for channel, data in channels.receive():
             index, is_error = divmod(channel, 2)
-            if index < len(calls) and not is_error and data:
+            if 0 <= index < len(calls) and not is_error and data:
                 await calls[index].write(streams_v1_pb2.ForwardInput(data=data).SerializeToString())
 
     async def outputs(index: int) -> None:

@@ -473,11 +473,32 @@ async def test_accept_headers_that_ask_for_nothing_known(http: Http, accept: str
 
 
 @pytest.mark.parametrize(
-    "value", [b"Bearer \xff\xfe", b"Bearer nobody", "Bearer é".encode(), b"Bearer " + b"a" * 30_000]
+    "value",
+    [b"Bearer \xff\xfe", b"Bearer a.\xff.b", b"Bearer nobody", "Bearer é".encode(), b"Bearer " + b"a" * 30_000],
 )
 async def test_tokens_that_are_nobodys(http: Http, value: bytes) -> None:
     reply = await _raw(http, GET + HOST + b"Authorization: " + value + b"\r\n\r\n")
     assert (reply.code, reply.status["reason"]) == (401, "Unauthorized")
+
+
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ADMIN + b"Impersonate-User: b\xffb\r\n",
+        ADMIN + b"Impersonate-Extra-x: \xed\xa0\x80\r\n",
+        ADMIN + UPGRADE + b"Sec-WebSocket-Protocol: \xff\r\n", ADMIN + UPGRADE + b"Sec-WebSocket-Key: \xc3\xa9\r\n",
+        UPGRADE + b"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.\xc3\xa9\r\n",
+    ],
+    ids=lambda headers: headers.splitlines()[-1].decode("latin-1")[:30],
+)  # fmt: skip
+async def test_headers_that_are_no_text(http: Http, namespace: str, headers: bytes) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods/x/exec?command=a&stdout=true".encode()
+    answer = await _raw(http, b"GET " + path + b" HTTP/1.1\r\n" + HOST + headers + b"\r\n")
+    assert 400 <= answer.code < 500
+    assert answer.status["message"]
 
 
 async def test_bodies_of_strangers_are_not_waited_for(http: Http) -> None:
