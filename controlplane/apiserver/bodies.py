@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controlplane.apiserver import audit
 from controlplane.apiserver.request import JSON, PROTOBUF, YAML
 from wharfinger.api import codec, defaults
 from wharfinger.api.errors import BadRequestError, RequestTooLargeError, UnsupportedMediaTypeError
@@ -38,6 +39,9 @@ def read(body: Body, kind: Kind, request: Request, *, default: bool = True) -> A
         message = _read_text(body, kind, request)
     if default:
         defaults.apply(message)
+    record = audit.current()
+    if record is not None:
+        record.requested(message)
     return message
 
 

@@ -8,11 +8,12 @@ and encodes the answer; it decides nothing itself.
 
 from __future__ import annotations
 
+import functools
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from controlplane.apiserver import bodies, eviction, patching, scaling, tokenrequests
+from controlplane.apiserver import audit, bodies, eviction, patching, scaling, tokenrequests
 from controlplane.apiserver.binding import Binder, Binding, read_binding
 from controlplane.apiserver.custom.catalogue import DEFINITIONS, Catalogue
 from controlplane.apiserver.custom.resource import DefinitionChangedError
@@ -27,7 +28,7 @@ from wharfinger.api.types import core, meta, policy
 from wharfinger.api.validation import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from controlplane.apiserver.addresses import Addresses
     from controlplane.apiserver.admission import Admission
@@ -58,6 +59,22 @@ class Limits:
     """As many as etcd takes in one request by default: 1.5 MiB."""
     event_ttl: int = 3600
     """Seconds."""
+
+
+def _recorded(
+    call: Callable[Concatenate[Api, Request, P], Coroutine[Any, Any, Answer]],
+) -> Callable[Concatenate[Api, Request, P], Coroutine[Any, Any, Answer]]:
+    """Let the audit log know the answer of a verb, if the request is recorded."""
+
+    @functools.wraps(call)
+    async def recorded(self: Api, request: Request, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
+        answer = await call(self, request, *args, **kwargs)
+        record = audit.current()
+        if record is not None:
+            record.answered(answer)
+        return answer
+
+    return recorded
 
 
 class UnknownResourceError(errors.NotFoundError):
@@ -213,6 +230,7 @@ class Api:
 
     # --- reads ----------------------------------------------------------------------------------------------------
 
+    @_recorded
     async def get(self, request: Request, version: str = "") -> Answer:
         """Return one object, or its scale."""
         self._check(request, _READ)
@@ -225,7 +243,15 @@ class Api:
         """Return a page of objects."""
         request.field_selector = options.fieldSelector
         self._check(request, _NONE)
-        return await self.registry(request.kind).reader.list_page(request, options)
+        registry = self.registry(request.kind)
+        return self._listed(registry, await registry.reader.list_page(request, options))
+
+    @staticmethod
+    def _listed(registry: Registry, page: Page) -> Page:
+        record = audit.current()
+        if record is not None:
+            record.listed(registry.resource, page)
+        return page
 
     async def watch(self, request: Request, options: meta.ListOptions) -> Watching:
         """Open a watch."""
@@ -235,6 +261,7 @@ class Api:
 
     # --- writes ---------------------------------------------------------------------------------------------------
 
+    @_recorded
     async def create(self, request: Request, body: Body) -> Answer:
         """Store a new object, or do what creating a subresource means (binding, eviction)."""
         self._check(request, _CREATE)
@@ -285,8 +312,13 @@ class Api:
         """Bind the pod that the request names; return its resourceVersion."""
         request.verb, request.subresource = "create", "binding"
         self.authorize(request)
+        record = audit.current()
+        if record is not None:
+            record.requested(_binding_message(request, binding))
+            record.code(201)
         return await self._binder.bind(request, binding)
 
+    @_recorded
     async def update(self, request: Request, body: Body) -> Answer:
         """Replace an object, or the part of it that a subresource is."""
         self._check(request, _UPDATE)
@@ -314,10 +346,14 @@ class Api:
         writing = registry.writer.update(request, make, prepare=self._prepare(registry, request))
         return await self._followed(registry, request, writing)
 
+    @_recorded
     async def patch(self, request: Request, patch_type: str, patch: bytes) -> Answer:
         """Change an object, or the part of it that a subresource is, by a patch."""
         self._check(request, _UPDATE)
         bodies.check_size(len(patch), self.limits.request_bytes)
+        record = audit.current()
+        if record is not None:
+            record.patched(patch)
         registry = self.registry(request.kind)
         if request.subresource == "scale" and patch_type == patching.APPLY_PATCH:
             return await scaling.apply(registry, request, patch)
@@ -354,9 +390,11 @@ class Api:
             raise errors.MethodNotAllowedError(f"{request.describe()} is not built yet")
         return lambda new, old: hook(new, old)
 
+    @_recorded
     async def delete(self, request: Request, options: meta.DeleteOptions) -> Answer:
         """Delete an object, or begin to."""
         self._check(request, _NONE)
+        _record_options(options)
         request.warnings += warnings.deleting(request.kind.message, options)
         registry = self.registry(request.kind)
         return await self._followed(registry, request, registry.deleter.delete(request, options))
@@ -367,7 +405,25 @@ class Api:
         """Delete what a list would show."""
         request.field_selector = list_options.fieldSelector
         self._check(request, _NONE)
-        return await self.registry(request.kind).deleter.delete_collection(request, options, list_options)
+        _record_options(options)
+        registry = self.registry(request.kind)
+        return self._listed(registry, await registry.deleter.delete_collection(request, options, list_options))
+
+
+def _binding_message(request: Request, binding: Binding) -> core.Binding:
+    """Return a bind of the native API as the object that Kubernetes' is."""
+    message = core.Binding()
+    message.metadata.namespace, message.metadata.name = request.namespace, request.name
+    if binding.uid:
+        message.metadata.uid = binding.uid
+    message.target.kind, message.target.name = "Node", binding.node
+    return message
+
+
+def _record_options(options: meta.DeleteOptions) -> None:
+    record = audit.current()
+    if record is not None and options.ByteSize():
+        record.requested(options)
 
 
 _REVIEWS = frozenset(REVIEWS.values())

@@ -12,6 +12,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class AuditConfig:
+    """What is logged of requests, and where to."""
+
+    policy: Path | None = None
+    log: str = ""
+    """A file, or ``-`` for standard output; both this and a policy, or neither."""
+    max_age: int = 0
+    """Days that old files are kept; 0: without limit. So with the others."""
+    max_backups: int = 0
+    max_size: int = 100
+    """MiB of a file."""
+
+
+@dataclass(frozen=True)
 class Config:
     """How a server is to run."""
 
@@ -48,6 +62,7 @@ class Config:
     """Groups and versions that are not served."""
     service_cidr: str = "10.96.0.0/16"
     service_ports: tuple[int, int] = (30000, 32767)
+    audit: AuditConfig = field(default_factory=AuditConfig)
     event_ttl: int = 3600
     group_commit_max: int = 100
     max_request_bytes: int = 3 << 19

@@ -1,7 +1,7 @@
 """The gRPC service behind ``wharf etcd status|compact|defrag|disarm``.
 
-Who may call is decided by the hook given to the constructor: it gets the call's context and a verb (``get`` for the
-status, ``update`` for the rest) and raises a StatusError to refuse.
+Who may call is decided by the hook given to the constructor: it gets the call's context, its method and a verb (``get``
+for the status, ``update`` for the rest) and raises a StatusError to refuse. The hook also begins the audit record.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from controlplane.apiserver import audit
 from controlplane.apiserver.grpcfront.failures import abort
 from controlplane.apiserver.store import maintenance
 from wharfinger.proto.native import etcd_v1_pb2, etcd_v1_pb2_grpc
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 class EtcdService(etcd_v1_pb2_grpc.EtcdServicer):
     """Serves ``wharfinger.v1.Etcd``; see the module."""
 
-    def __init__(self, store: Store, authorise: Callable[[Any, str], Awaitable[None]]) -> None:
+    def __init__(self, store: Store, authorise: Callable[[Any, str, str], Awaitable[None]]) -> None:
         self._store = store
         self._authorise = authorise
 
@@ -32,10 +33,13 @@ class EtcdService(etcd_v1_pb2_grpc.EtcdServicer):
         self, request: etcd_v1_pb2.EtcdStatusRequest, context: Any
     ) -> etcd_v1_pb2.EtcdStatus:
         try:
-            await self._authorise(context, "get")
+            await self._authorise(context, "Status", "get")
             status = await maintenance.status(self._store)
+            audit.done()
         except Exception as error:  # noqa: BLE001  (abort raises, and logs what nobody foresaw)
             await abort(context, error, "Etcd.Status")
+        finally:
+            audit.end()
         return etcd_v1_pb2.EtcdStatus(
             members=[
                 etcd_v1_pb2.EtcdMember(
@@ -59,10 +63,13 @@ class EtcdService(etcd_v1_pb2_grpc.EtcdServicer):
         self, request: etcd_v1_pb2.EtcdCompactRequest, context: Any
     ) -> etcd_v1_pb2.EtcdCompactResult:
         try:
-            await self._authorise(context, "update")
+            await self._authorise(context, "Compact", "update")
             revision = await maintenance.compact(self._store, request.revision)
+            audit.done()
         except Exception as error:  # noqa: BLE001
             await abort(context, error, "Etcd.Compact")
+        finally:
+            audit.end()
         log.info("compacted etcd on demand", extra={"revision": revision})
         return etcd_v1_pb2.EtcdCompactResult(revision=revision)
 
@@ -70,7 +77,7 @@ class EtcdService(etcd_v1_pb2_grpc.EtcdServicer):
         self, request: etcd_v1_pb2.EtcdDefragRequest, context: Any
     ) -> AsyncIterator[etcd_v1_pb2.EtcdDefragResult]:
         try:
-            await self._authorise(context, "update")
+            await self._authorise(context, "Defrag", "update")
             async for done in maintenance.defragment(self._store):
                 log.info("defragmented etcd", extra={"endpoint": done.endpoint, "error": done.error})
                 yield etcd_v1_pb2.EtcdDefragResult(
@@ -80,16 +87,22 @@ class EtcdService(etcd_v1_pb2_grpc.EtcdServicer):
                     seconds=done.seconds,
                     error=done.error,
                 )
+            audit.done()
         except Exception as error:  # noqa: BLE001
             await abort(context, error, "Etcd.Defrag")
+        finally:
+            audit.end()
 
     async def Disarm(  # noqa: N802, D102
         self, request: etcd_v1_pb2.EtcdDisarmRequest, context: Any
     ) -> etcd_v1_pb2.EtcdDisarmResult:
         try:
-            await self._authorise(context, "update")
+            await self._authorise(context, "Disarm", "update")
             alarms = await maintenance.disarm(self._store)
+            audit.done()
         except Exception as error:  # noqa: BLE001
             await abort(context, error, "Etcd.Disarm")
+        finally:
+            audit.end()
         log.info("disarmed etcd", extra={"alarms": alarms})
         return etcd_v1_pb2.EtcdDisarmResult(alarms=alarms)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from controlplane.apiserver.config import Config
+from controlplane.apiserver.config import AuditConfig, Config
 from controlplane.apiserver.store import EtcdConfig
 from wharfinger import daemon
 
@@ -95,6 +95,20 @@ def _disabled(text: str) -> frozenset[tuple[str, str]]:
 @click.option("--kubelet-client-certificate", type=_FILE, help="Our client certificate for node agents.")
 @click.option("--kubelet-client-key", type=_FILE, help="Its key.")
 @click.option("--kubelet-certificate-authority", type=_FILE, help="The authority of agents; default: of clients.")
+@click.option(
+    "--audit-policy-file", type=_FILE, help="What is logged of requests: a Policy of audit.k8s.io/v1. Without: nothing."
+)
+@click.option("--audit-log-path", default="", help="The file of the audit log; -: standard output.")
+@click.option("--audit-log-format", default="json", type=click.Choice(["json"]), help="Of its lines.")
+@click.option(
+    "--audit-log-maxage", default=0, type=click.IntRange(min=0), help="Days that rotated files are kept; 0: for ever."
+)
+@click.option(
+    "--audit-log-maxbackup", default=10, type=click.IntRange(min=0), help="Rotated files that are kept; 0: all."
+)
+@click.option(
+    "--audit-log-maxsize", default=100, type=click.IntRange(min=0), help="MiB of a file before it is rotated; 0: never."
+)
 @click.option("--runtime-config", default="", help="API groups and versions on or off: metrics.k8s.io/v1beta1=false,…")
 @click.option("--service-cluster-ip-range", default="10.96.0.0/16", help="Where services' addresses are taken from.")
 @click.option("--service-node-port-range", default="30000-32767", help="The first and last node port of services.")
@@ -181,6 +195,13 @@ def _config(flags: dict[str, Any]) -> Config:
         disabled=_disabled(flags["runtime_config"]),
         service_cidr=flags["service_cluster_ip_range"],
         service_ports=_port_range(flags["service_node_port_range"]),
+        audit=AuditConfig(
+            policy=flags["audit_policy_file"],
+            log=flags["audit_log_path"],
+            max_age=flags["audit_log_maxage"],
+            max_backups=flags["audit_log_maxbackup"],
+            max_size=flags["audit_log_maxsize"],
+        ),
         event_ttl=flags["event_ttl"],
         group_commit_max=flags["group_commit_max"],
         max_request_bytes=flags["max_request_bytes"],

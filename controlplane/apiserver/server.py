@@ -14,7 +14,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controlplane.apiserver import bootstrap, usage
+from controlplane.apiserver import audit, bootstrap, usage
 from controlplane.apiserver.addresses import Addresses
 from controlplane.apiserver.admission import default_admission
 from controlplane.apiserver.auth import modes
@@ -90,6 +90,7 @@ class Server:
             for found in usage.registries(self.cache, self._peers)
             if (found.kind.group, found.kind.version) not in config.disabled
         )
+        self._auditor = audit.configured(config.audit)
         self._authenticator = Authenticator(tokens, authorizers)
         etcd = EtcdService(self.store, self._authorize_etcd)
         self._pods = PodStreams(self.api, self._peers)
@@ -99,6 +100,7 @@ class Server:
             relays,
             self._authenticator,
             more=lambda server: etcd_v1_pb2_grpc.add_EtcdServicer_to_server(etcd, server),  # type: ignore[no-untyped-call]
+            auditor=self._auditor,
         )
         self._tasks: list[asyncio.Task[None]] = []
         checks = (Check("etcd", self._etcd_trouble), Check("serving", self._serving_trouble))
@@ -112,6 +114,7 @@ class Server:
             tls=self._tls,
             request_bytes=config.max_request_bytes,
             request_seconds=config.request_timeout,
+            auditor=self._auditor,
         )
         self.grpc_port = self.grpc_token_port = self.secure_port = 0
         self._serving = False
@@ -141,15 +144,21 @@ class Server:
                 seen.add(kind.etcd_prefix)
                 self.cache.register(cache_resource(_storage_kind(kind.etcd_prefix)))
 
-    async def _authorize_etcd(self, context: Any, verb: str) -> None:
+    async def _authorize_etcd(self, context: Any, method: str, verb: str) -> None:
         """Only masters may look after etcd."""
-        user = self._authenticator.user_of(context)
-        if MASTERS not in user.groups:
+        user = self._front.caller(context, f"Etcd/{method}", verb)
+        allowed = MASTERS in user.groups
+        record = audit.current()
+        if record is not None:
+            record.authorized(allowed=allowed, reason="")
+        if not allowed:
             raise errors.ForbiddenError(f'User "{user.name}" cannot {verb} etcd: only members of system:masters may')
 
     async def start(self) -> None:
         """Start, and return when requests are served. Raises OSError or RuntimeError when a port is taken."""
         config = self._config
+        if self._auditor is not None:
+            self._auditor.log.start()
         if config.secure_port >= 0:
             await self._http.start(config.bind_address, config.secure_port)
             self.secure_port = self._http.port
@@ -223,6 +232,8 @@ class Server:
         await self.cache.stop()
         await self.store.stop()
         await self._http.close()
+        if self._auditor is not None:
+            await self._auditor.stop()
 
 
 def _storage_kind(prefix: str) -> kinds.Kind:

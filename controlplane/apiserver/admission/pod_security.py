@@ -1,9 +1,9 @@
 """PodSecurity: a namespace's labels say which of the Pod Security Standards its pods must keep.
 
 ``pod-security.kubernetes.io/enforce`` refuses pods, ``warn`` warns whoever makes them, directly or through a workload's
-template; each with a version (``-version``), the newest by default. ``audit`` must be sound but has no effect: there is
-no audit annotation for its findings. A label that makes no sense counts as restricted for enforce, so that a typing
-error opens nothing; new ones are refused. Without labels anything goes, as in Kubernetes.
+template, and ``audit`` has it written into the audit event; each with a version (``-version``), the newest by default.
+A label that makes no sense counts as restricted for enforce, so that a typing error opens nothing; new ones are
+refused. Without labels anything goes, as in Kubernetes. The audit event of a pod also says which policy was enforced.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from controlplane.apiserver import audit
 from controlplane.apiserver.admission.base import Operation, Step
 from controlplane.apiserver.admission.pod_security_checks import LATEST, Level, violations
 from wharfinger.api import errors
@@ -61,6 +62,9 @@ class Policy:
 
     enforce: Rule = Rule()
     warn: Rule = Rule()
+    audit: Rule = Rule()
+    flaws: str = ""
+    """What makes no sense in the labels."""
 
 
 def read_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
@@ -85,7 +89,8 @@ def read_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
             detail = 'must be "latest" or "v1.x"'
             causes.append(FieldError.invalid(f"metadata.labels[{name}-version]", wanted, detail))
         rules[mode] = Rule(level, minor)
-    return Policy(rules["enforce"], rules["warn"]), causes
+    flaws = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    return Policy(rules["enforce"], rules["warn"], rules["audit"], flaws), causes
 
 
 class PodSecurity(Step):
@@ -111,12 +116,12 @@ class PodSecurity(Step):
                 self._namespace(request, obj, old)
             return None
         policy = self._policy(request.namespace)
-        if policy is None:
-            return None
         if resource == "pods":
             if (old is None and not request.subresource) or request.subresource == "ephemeralcontainers":
-                self._pod(request, obj, policy)
-        elif not request.subresource:
+                audit.annotate(f"{PREFIX}enforce-policy", str((policy or _PRIVILEGED).enforce))
+                if policy is not None:
+                    self._pod(request, obj, policy)
+        elif not request.subresource and policy is not None:
             self._template(request, obj, policy)
         return None
 
@@ -136,6 +141,7 @@ class PodSecurity(Step):
 
     @staticmethod
     def _pod(request: Request, pod: core.Pod, policy: Policy) -> None:
+        _audit(pod, policy)
         why = policy.enforce.objections(pod)
         if why:
             name = pod.metadata.name
@@ -153,7 +159,9 @@ class PodSecurity(Step):
                 template = obj.spec.jobTemplate.spec.template
             case _:
                 template = obj.spec.template
-        _warn(request, core.Pod(metadata=template.metadata, spec=template.spec), policy)
+        pod = core.Pod(metadata=template.metadata, spec=template.spec)
+        _audit(pod, policy)
+        _warn(request, pod, policy)
 
     def _namespace(self, request: Request, obj: Any, old: Any) -> None:
         policy, causes = read_policy(obj.metadata.labels)
@@ -176,6 +184,20 @@ class PodSecurity(Step):
             more = f" (and {others} other pod{'' if others == 1 else 's'})" if others else ""
             lines.append(f"{names[0]}{more}: {why}")
         request.warnings += [line for line in lines if line not in request.warnings]
+
+
+_PRIVILEGED = Policy()
+
+
+def _audit(pod: core.Pod, policy: Policy) -> None:
+    """Write into the audit event what another level would object to; nothing is looked at when there is none."""
+    if audit.current() is None:
+        return
+    if policy.flaws:
+        audit.annotate(f"{PREFIX}error", f"Failed to parse policy: {policy.flaws}")
+    why = policy.audit.objections(pod)
+    if why:
+        audit.annotate(f"{PREFIX}audit-violations", f'would violate PodSecurity "{policy.audit}": {why}')
 
 
 def _warn(request: Request, pod: core.Pod, policy: Policy) -> None:

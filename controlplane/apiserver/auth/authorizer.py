@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from controlplane.apiserver import audit
 from controlplane.apiserver.auth.attributes import Attributes, of_request
 from wharfinger.api.errors import ForbiddenError
 
@@ -92,11 +93,20 @@ class Authorizers:
 
         Raises ForbiddenError with what was asked and the reasons given.
         """
-        if MASTERS not in request.user.groups:
-            self.require(of_request(request))
+        if MASTERS not in request.user.groups or audit.current() is not None:
+            self.admit(of_request(request))
+
+    def admit(self, asked: Attributes) -> None:
+        """Return when a request that asks this is allowed; the audit log has why. Raises ForbiddenError."""
+        verdict = self.decide(asked)
+        record = audit.current()
+        if record is not None:
+            record.authorized(allowed=bool(verdict.allowed), reason=verdict.reason)
+        if not verdict.allowed:
+            raise forbidden(asked, verdict.reason)
 
     def require(self, asked: Attributes) -> None:
-        """Return when what is asked is allowed. Raises ForbiddenError."""
+        """Return when something is allowed that a request needs besides itself. Raises ForbiddenError."""
         verdict = self.decide(asked)
         if not verdict.allowed:
             raise forbidden(asked, verdict.reason)

@@ -9,6 +9,7 @@ import grpc
 from google.protobuf import any_pb2
 from google.rpc import status_pb2
 
+from controlplane.apiserver import audit
 from wharfinger.api.errors import InternalError, StatusError
 from wharfinger.client.transport import STATUS_DETAILS, STATUS_TYPE_URL
 
@@ -49,11 +50,19 @@ def code_of(error: StatusError) -> grpc.StatusCode:
 
 
 def as_status_error(error: Exception, what: str) -> StatusError:
-    """Return the error that a client sees; one that nobody foresaw is logged and becomes a plain 500."""
+    """Return the error that a client sees; one that nobody foresaw is logged and becomes a plain 500.
+
+    The audit record of the request has it, too.
+    """
     if isinstance(error, StatusError):
+        audit.failed(error)
         return error
     log.error("a request failed unexpectedly", exc_info=error, extra={"call": what})
-    return InternalError(f"an error on the server ({type(error).__name__}) has prevented the request from succeeding")
+    failure = InternalError(
+        f"an error on the server ({type(error).__name__}) has prevented the request from succeeding"
+    )
+    audit.failed(failure, unforeseen=True)
+    return failure
 
 
 def shortened(failure: StatusError) -> bytes:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import grpc
 import grpc.aio
 
+from controlplane.apiserver import audit
 from controlplane.apiserver.grpcfront.wire import parsed
 from controlplane.apiserver.podstreams import EOF, of_peer, until_first
 from controlplane.apiserver.request import Request
@@ -47,6 +48,7 @@ class Relays:
         message.uid, message.container = target.uid, target.container
         stub = streams_v1_pb2_grpc.StreamsStub(self.pods.channel(target))  # type: ignore[no-untyped-call]
         call = stub.Log(message)
+        audit.started()
         try:
             async for chunk in call:
                 await context.write(chunk.SerializeToString())
@@ -55,17 +57,16 @@ class Relays:
         finally:
             call.cancel()
 
-    async def exec(self, user: User, context: Any) -> None:
-        """Serve Streams.Exec."""
-        await self._remote(user, context, "exec")
+    async def exec(self, user: User, first: streams_v1_pb2.StreamInput, context: Any) -> None:
+        """Serve Streams.Exec; `first` is the client's first message."""
+        await self._remote(user, first, context, "exec")
 
-    async def attach(self, user: User, context: Any) -> None:
+    async def attach(self, user: User, first: streams_v1_pb2.StreamInput, context: Any) -> None:
         """Serve Streams.Attach."""
-        await self._remote(user, context, "attach")
+        await self._remote(user, first, context, "attach")
 
-    async def port_forward(self, user: User, context: Any) -> None:
+    async def port_forward(self, user: User, first: streams_v1_pb2.ForwardInput, context: Any) -> None:
         """Serve Streams.PortForward."""
-        first = await _first(context, streams_v1_pb2.ForwardInput)
         wanted = first.open
         if not 0 < wanted.port < 65536:
             raise errors.BadRequestError(f"open.port: Invalid value: {wanted.port}: must be between 1 and 65535")
@@ -73,8 +74,9 @@ class Relays:
         wanted.uid = target.uid
         await self._relay(context, "portforward", target, first)
 
-    async def _remote(self, user: User, context: Any, subresource: Literal["exec", "attach"]) -> None:
-        first = await _first(context, streams_v1_pb2.StreamInput)
+    async def _remote(
+        self, user: User, first: streams_v1_pb2.StreamInput, context: Any, subresource: Literal["exec", "attach"]
+    ) -> None:
         wanted = first.open
         check_open(wanted, subresource)
         target = await self.pods.target(
@@ -86,6 +88,7 @@ class Relays:
     async def _relay(self, context: Any, subresource: Subresource, target: Target, first: Message) -> None:
         """Move messages both ways, as they are, until the agent ends the call or the client is gone."""
         call = self.pods.open(subresource, target)
+        audit.started()
 
         async def inputs() -> None:
             while (message := await context.read()) is not EOF:
@@ -140,7 +143,7 @@ class Relays:
         return bytes(answer.SerializeToString())
 
 
-async def _first(context: Any, message_class: Any) -> Any:
+async def first_message(context: Any, message_class: Any) -> Any:
     """Read a client's first message, which must be `open`."""
     message = await context.read()
     if message is EOF:

@@ -9,7 +9,7 @@ import asyncio
 import platform
 from typing import TYPE_CHECKING, Any
 
-from controlplane.apiserver import version
+from controlplane.apiserver import audit, version
 from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.binding import Binding
 from controlplane.apiserver.chain import BUILT
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from controlplane.apiserver.chain import Api
+    from controlplane.apiserver.grpcfront.auditing import Auditing
     from controlplane.apiserver.request import User, Verb
     from wharfinger.api.types import runtime
 
@@ -74,8 +75,9 @@ _SUCCESS = _status()
 class Calls:
     """What the servicers call: a method a verb, each returning the bytes of the answer."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, auditing: Auditing | None = None) -> None:
         self.api = api
+        self.auditing = auditing
         self.on_stream: dict[str, Callable[[User, Any], Coroutine[Any, Any, bytes]]] = {
             "create": self.create,
             "update": self.update,
@@ -92,7 +94,7 @@ class Calls:
             kind = self.api.kind(reference.group, reference.version, reference.resource)
         except errors.NotFoundError:
             # Who may not ask does not learn that there is no such thing.
-            self.api.authorizers.require(
+            self.api.authorizers.admit(
                 Attributes(
                     user,
                     verb,
@@ -173,11 +175,17 @@ class Calls:
     async def bind_many(self, user: User, message: native.BindManyRequest) -> bytes:
         """Serve BindMany: all at once, an outcome each."""
 
+        audits = self.auditing
+
         async def outcome(one: native.BindRequest) -> native.BindResult:
+            if audits is not None:
+                audits.part("create", one)
             try:
                 return native.BindResult(resource_version=str(await self._bind(user, one)))
             except Exception as error:  # noqa: BLE001  (becomes this binding's outcome; the unforeseen is logged)
                 return native.BindResult(error=as_status_error(error, "BindMany").to_status())
+            finally:
+                audit.end()
 
         if len(message.bindings) > MAX_BINDINGS:
             raise errors.RequestTooLargeError(
@@ -188,7 +196,7 @@ class Calls:
 
     async def version(self, user: User, message: native.VersionRequest) -> bytes:
         """Serve Version."""
-        self.api.authorizers.require(Attributes(user, "get", path="/version"))
+        self.api.authorizers.admit(Attributes(user, "get", path="/version"))
         return native.VersionInfo(
             major=version.MAJOR,
             minor=version.MINOR,
@@ -198,7 +206,7 @@ class Calls:
 
     async def discover(self, user: User, message: native.DiscoverRequest) -> bytes:
         """Serve Discover."""
-        self.api.authorizers.require(Attributes(user, "get", path="/apis"))
+        self.api.authorizers.admit(Attributes(user, "get", path="/apis"))
         await self.api.look_around()
         resources = [
             native.ResourceInfo(

@@ -17,8 +17,9 @@ import grpc.aio
 from controlplane.apiserver import metrics
 from controlplane.apiserver.auth import certificates
 from controlplane.apiserver.auth.impersonation import PREFIX, impersonated
-from controlplane.apiserver.grpcfront import streaming
+from controlplane.apiserver.grpcfront import auditing, streaming
 from controlplane.apiserver.grpcfront.failures import abort
+from controlplane.apiserver.grpcfront.relays import first_message
 from controlplane.apiserver.grpcfront.resources import Calls
 from controlplane.apiserver.grpcfront.wire import parsed
 from wharfinger.api.errors import StatusError, UnauthorizedError
@@ -29,6 +30,7 @@ from wharfinger.proto.native import scheduling_v1_pb2, streams_v1_pb2
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from controlplane.apiserver.audit import Auditor
     from controlplane.apiserver.auth.authorizer import Authorizers
     from controlplane.apiserver.auth.bearer import Bearer
     from controlplane.apiserver.chain import Api
@@ -56,14 +58,18 @@ class Authenticator:
 
     def user_of(self, context: Any) -> User:
         """Return the caller, or whom the caller acts as. Raises UnauthorizedError, ForbiddenError."""
-        user = self._caller(context)
+        return self.acting(self.caller(context), context)
+
+    def acting(self, user: User, context: Any) -> User:
+        """Return whom a caller acts as. Raises ForbiddenError."""
         metadata = context.invocation_metadata() or ()
         for key, _ in metadata:
             if key.startswith(PREFIX):
                 return impersonated(user, metadata, self._authorizers)
         return user
 
-    def _caller(self, context: Any) -> User:
+    def caller(self, context: Any) -> User:
+        """Return who calls. Raises UnauthorizedError."""
         pem = context.auth_context().get("x509_pem_cert")
         if pem:
             return certificates.user_of(pem[0])
@@ -73,15 +79,41 @@ class Authenticator:
         raise UnauthorizedError("no credentials: a client certificate, or the header authorization: Bearer <token>")
 
 
+_METHODS = {
+    "version": "Server/Version",
+    "discover": "Server/Discover",
+    "log": "Streams/Log",
+    "exec": "Streams/Exec",
+    "attach": "Streams/Attach",
+    "portforward": "Streams/PortForward",
+    "why": "Scheduling/Why",
+    "pending": "Scheduling/Pending",
+    "simulate": "Scheduling/Simulate",
+}
+
+
+def _path(verb: str, message: Any) -> str:
+    """Return the path of the method that serves a verb."""
+    method = _METHODS.get(verb) or f"Resources/{message.DESCRIPTOR.name.removesuffix('Request')}"
+    return f"/wharfinger.v1.{method}"
+
+
 class GrpcFront:
     """Listens on up to two ports."""
 
     def __init__(
-        self, api: Api, relays: Relays, authenticator: Authenticator, *, more: Callable[[Any], None] | None = None
+        self,
+        api: Api,
+        relays: Relays,
+        authenticator: Authenticator,
+        *,
+        more: Callable[[Any], None] | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         """`more` adds further services to each server."""
         self._more = more
-        self._calls = Calls(api)
+        self._auditing = auditing.Auditing(auditor, authenticator) if auditor is not None else None
+        self._calls = Calls(api, self._auditing)
         self._relays = relays
         self._authenticator = authenticator
         self._servers: list[grpc.aio.Server] = []
@@ -99,6 +131,13 @@ class GrpcFront:
         await server.start()
         self._servers.append(server)
         return port
+
+    def caller(self, context: Any, method: str, verb: str) -> User:
+        """Return who calls a method of a further service; its audit record begins. Raises StatusError."""
+        if self._auditing is None:
+            return self._authenticator.user_of(context)
+        path = f"/wharfinger.v1.{method}"
+        return self._auditing.begin(path, verb, context, self._auditing.caller(path, verb, context), None)
 
     async def stop(self, grace: float) -> None:
         """Take no new calls; those under way have `grace` seconds."""
@@ -122,7 +161,7 @@ class GrpcFront:
             "BindMany": self._found("bindmany", calls.bind_many, native.BindManyRequest),
             "List": self._streaming("list", lambda u, m, c: again(listing, calls, u, m, c), native.ListRequest),
             "Watch": self._streaming("watch", lambda u, m, c: again(watching, calls, u, m, c), native.WatchRequest),
-            "Write": grpc.stream_stream_rpc_method_handler(self._write),
+            "Write": grpc.stream_stream_rpc_method_handler(self._ending(self._write)),
         }
         server = {
             "Version": self._unary("version", calls.version, native.VersionRequest),
@@ -130,9 +169,9 @@ class GrpcFront:
         }
         streams = {
             "Log": self._streaming("log", relays.log, streams_v1_pb2.LogRequest),
-            "Exec": self._bidirectional("exec", relays.exec),
-            "Attach": self._bidirectional("attach", relays.attach),
-            "PortForward": self._bidirectional("portforward", relays.port_forward),
+            "Exec": self._bidirectional("exec", relays.exec, streams_v1_pb2.StreamInput),
+            "Attach": self._bidirectional("attach", relays.attach, streams_v1_pb2.StreamInput),
+            "PortForward": self._bidirectional("portforward", relays.port_forward, streams_v1_pb2.ForwardInput),
         }
         scheduling = {
             "Why": self._unary("why", relays.why, scheduling_v1_pb2.WhyRequest),
@@ -156,12 +195,12 @@ class GrpcFront:
     def _unary(
         self, verb: str, call: Callable[[User, Any], Awaitable[bytes]], message: Any
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        user_of, observe, clock = self._authenticator.user_of, metrics.observer(verb), time.perf_counter
+        enter, observe, clock = self._enter(verb, message), metrics.observer(verb), time.perf_counter
 
         async def handle(request: bytes, context: Any) -> bytes:
             start = clock()
             try:
-                answer = await call(user_of(context), parsed(message, request))
+                answer = await call(*enter(request, context))
             except Exception as error:  # noqa: BLE001  (abort logs what was not foreseen)
                 observe(clock() - start, error)
                 await abort(context, error, verb)
@@ -169,18 +208,31 @@ class GrpcFront:
             return answer
 
         # Parsed in here and not by gRPC, which would answer "unknown" and log a stack for each wrong byte.
-        return grpc.unary_unary_rpc_method_handler(handle)
+        return grpc.unary_unary_rpc_method_handler(self._ending(handle))
+
+    def _enter(self, verb: str, message: Any) -> Callable[[bytes, Any], tuple[User, Any]]:
+        """Return what finds out of a call who calls for what, and begins its record if there is an audit log."""
+        user_of, audits = self._authenticator.user_of, self._auditing
+        if audits is None:
+            return lambda request, context: (user_of(context), parsed(message, request))
+        path = _path(verb, message)
+        if verb == "bindmany":
+            return lambda request, context: (audits.around(path, verb, context), parsed(message, request))
+        return lambda request, context: audits.enter(path, verb, context, message, request)
+
+    def _ending(self, handle: Any) -> Any:
+        return handle if self._auditing is None else auditing.ending(handle)
 
     def _streaming(
         self, verb: str, call: Callable[[User, Any, Any], Awaitable[None]], message: Any
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        user_of = self._authenticator.user_of
+        enter = self._enter(verb, message)
         running = metrics.long_running(verb)
 
         async def handle(request: bytes, context: Any) -> None:
             running.inc()
             try:
-                await call(user_of(context), parsed(message, request), context)
+                await call(*enter(request, context), context)
             except Exception as error:  # noqa: BLE001  (abort logs what was not foreseen)
                 if not isinstance(error, StatusError) and context.cancelled():
                     return  # the client went away in the middle of an answer
@@ -188,18 +240,26 @@ class GrpcFront:
             finally:
                 running.dec()
 
-        return grpc.unary_stream_rpc_method_handler(handle)
+        return grpc.unary_stream_rpc_method_handler(self._ending(handle))
 
     def _bidirectional(
-        self, verb: str, call: Callable[[User, Any], Awaitable[None]]
+        self, verb: str, call: Callable[[User, Any, Any], Awaitable[None]], message: Any
     ) -> grpc.RpcMethodHandler[Any, Any]:
-        user_of = self._authenticator.user_of
+        """Serve a stream whose first message, of the class `message`, says what is to be opened."""
         running = metrics.long_running(verb)
+        user_of, audits, path = self._authenticator.user_of, self._auditing, _path(verb, message)
+
+        async def open_(context: Any) -> tuple[User, Any]:
+            if audits is None:
+                return user_of(context), await first_message(context, message)
+            caller = audits.caller(path, verb, context)
+            opening = await first_message(context, message)
+            return audits.begin(path, verb, context, caller, opening.open), opening
 
         async def handle(_: Any, context: Any) -> None:
             running.inc()
             try:
-                await call(user_of(context), context)
+                await call(*await open_(context), context)
             except Exception as error:  # noqa: BLE001  (abort logs what was not foreseen)
                 if not isinstance(error, StatusError) and context.cancelled():
                     return  # the client went away in the middle
@@ -207,11 +267,15 @@ class GrpcFront:
             finally:
                 running.dec()
 
-        return grpc.stream_stream_rpc_method_handler(handle)
+        return grpc.stream_stream_rpc_method_handler(self._ending(handle))
 
     async def _write(self, _: Any, context: Any) -> None:
         try:
-            user = self._authenticator.user_of(context)
+            user = (
+                self._authenticator.user_of(context)
+                if self._auditing is None
+                else self._auditing.around(f"{auditing.RESOURCES}Write", "write", context)
+            )
         except StatusError as error:
             await abort(context, error, "write")
         try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
-from controlplane.apiserver import metrics, watchstream
+from controlplane.apiserver import audit, metrics, watchstream
 from controlplane.apiserver.grpcfront import wire
 from controlplane.apiserver.grpcfront.failures import as_status_error
 from wharfinger.api import errors
@@ -71,6 +71,7 @@ async def watch(calls: Calls, user: User, message: native.WatchRequest, context:
     def encode(event: WatchEvent) -> bytes:
         return wire.initial_end(event.revision) if event.initial_end else event.served(form, make)
 
+    audit.started()
     async with watching.watcher as watcher:
         try:
             async with asyncio.timeout(watching.timeout):
@@ -158,7 +159,10 @@ class WriteStream:
         try:
             if verb is None:
                 raise errors.BadRequestError("a write holds no request")
-            answer = await self._calls.api.retried(self._calls.on_stream[verb], self._user, getattr(write, verb))
+            given = getattr(write, verb)
+            if self._calls.auditing is not None:
+                self._calls.auditing.part(verb, given)
+            answer = await self._calls.api.retried(self._calls.on_stream[verb], self._user, given)
             self._ready.append(wire.result_bytes(write.id, answer))
             _OBSERVE[verb](time.perf_counter() - start, None)
         except Exception as error:  # noqa: BLE001  (becomes this write's outcome; the unforeseen is logged)
@@ -166,3 +170,5 @@ class WriteStream:
                 _OBSERVE[verb](time.perf_counter() - start, error)
             status = as_status_error(error, f"Write/{verb}").to_status()
             self._ready.append(wire.error_bytes(write.id, status))
+        finally:
+            audit.end()

@@ -140,7 +140,7 @@ class Calls:
         if not address.name:
             watching = address.watching or options.flag(query.get("watch", "false"))
             verb = {"get": "watch" if watching else "list", "delete": "deletecollection"}.get(verb, verb)
-        self.api.authorizers.require(
+        self.api.authorizers.admit(
             Attributes(
                 incoming.user,
                 verb,

@@ -19,11 +19,22 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 from prometheus_client import REGISTRY, generate_latest
 
-from controlplane.apiserver import metrics, version
+from controlplane.apiserver import audit, metrics, version
 from controlplane.apiserver.auth import certificates
 from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.auth.impersonation import PREFIX, impersonated
-from controlplane.apiserver.httpfront import calls, health, logs, media, render, routing, streaming, streams, websocket
+from controlplane.apiserver.httpfront import (
+    auditing,
+    calls,
+    health,
+    logs,
+    media,
+    render,
+    routing,
+    streaming,
+    streams,
+    websocket,
+)
 from controlplane.apiserver.httpfront.calls import Incoming, Reply, Stream, method_not_allowed, status_reply
 from controlplane.apiserver.httpfront.connection import HEADER_SECONDS, Connection, Server, cut_off
 from controlplane.apiserver.httpfront.discovery import Discovery
@@ -36,6 +47,7 @@ from wharfinger.daemon.health import METRICS_TYPE, TEXT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from controlplane.apiserver.audit import Auditor
     from controlplane.apiserver.auth.bearer import Bearer
     from controlplane.apiserver.auth.serviceaccounts import ServiceAccountTokens
     from controlplane.apiserver.chain import Api
@@ -73,11 +85,13 @@ class HttpFront:
         tls: TLSFiles,
         request_bytes: int,
         request_seconds: float = REQUEST_SECONDS,
+        auditor: Auditor | None = None,
     ) -> None:
         self._api = api
         self._relays = relays
         self._tokens = tokens
         self._accounts = accounts
+        self._auditor = auditor
         self._checks = tuple(checks)
         self._tls = tls
         self._limit = request_bytes
@@ -129,12 +143,14 @@ class HttpFront:
 
     async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
         connection = http.protocol
+        http[auditing.ID] = auditing.audit_id(http)
         if not isinstance(connection, Connection):
             return await self._serve(http)
         connection.begin()
         try:
             return await self._serve(http)
         finally:
+            audit.end()
             if not http.can_read_body or http.content.at_eof():
                 connection.end()  # else the rest of the body still comes, until the connection ends
 
@@ -147,6 +163,7 @@ class HttpFront:
             reply = await self._answer(http, accept, warnings)
         except StatusError as error:
             failure = error
+            audit.failed(error)
             reply = status_reply(error, accept)
         except (ConnectionError, asyncio.CancelledError):
             raise
@@ -155,13 +172,16 @@ class HttpFront:
             failure = errors.InternalError(
                 f"an error on the server ({type(error).__name__}) has prevented the request from succeeding"
             )
+            audit.failed(failure, unforeseen=True)
             reply = status_reply(failure, accept)
-        headers = dict(_HEADERS)
+        headers = _headers(http)
         if isinstance(reply, web.StreamResponse):
             return reply
         if isinstance(reply, Stream):
             return await self._stream(http, reply, headers, warnings)
         self._count(http.method, time.perf_counter() - start, failure)
+        if failure is None:
+            audit.answered(reply.code)
         if isinstance(failure, StatusError) and failure.retry_after:
             headers["Retry-After"] = str(failure.retry_after)
         return await self._response(http, reply, headers, warnings)
@@ -178,6 +198,7 @@ class HttpFront:
     ) -> web.StreamResponse:
         running = metrics.long_running("http watch")
         running.inc()
+        audit.started()
         try:
             extra = dict(headers)
             if warnings:
@@ -218,16 +239,24 @@ class HttpFront:
         self, http: web.BaseRequest, accept: str, warnings: list[str]
     ) -> Reply | Stream | web.StreamResponse:
         _check_head(http)
-        user = self._user(http)
+        parts = routing.segments(routing.path_of(http.raw_path))
+        try:
+            user = self._user(http)
+        except errors.UnauthorizedError:
+            if self._auditor is not None:
+                auditing.refused(self._auditor, http, parts, resource=self._is_resource(parts))
+            raise
+        if self._auditor is not None:
+            auditing.begin(self._auditor, user, http, parts, resource=self._is_resource(parts))
         if "Impersonate-User" in http.headers or any(name.lower().startswith(PREFIX) for name in http.headers):
             headers = ((name.lower(), value) for name, value in http.headers.items())
             user = impersonated(user, headers, self._api.authorizers)
-        parts = routing.segments(routing.path_of(http.raw_path))
+            audit.impersonating(user)
         if self._is_resource(parts):
             return await self._resource(http, user, parts, accept, warnings)
         if len(parts) > 1 or parts[0] not in health.PATHS:  # whoever watches over us needs no right for these
             path = "/" + "/".join(parts)
-            self._api.authorizers.require(Attributes(user, http.method.lower(), path=path))
+            self._api.authorizers.admit(Attributes(user, http.method.lower(), path=path))
         return await self._other(http, parts, accept)
 
     @staticmethod
@@ -243,7 +272,7 @@ class HttpFront:
         address = routing.address(parts)
         if (address.group, address.resource, address.subresource) == ("", "pods", "log") and http.method == "GET":
             message = logs.request_of(address, http.query)
-            return await logs.serve(http, self._relays, user, message, _HEADERS)
+            return await logs.serve(http, self._relays, user, message, _headers(http))
         if streams.is_stream(address):
             return await self._streams.serve(http, user, address)
         incoming = Incoming(
@@ -377,7 +406,13 @@ class HttpFront:
         return Reply(200, render.dump(value, form.media), form.media)
 
 
-_HEADERS = {"Cache-Control": "no-cache, private"}
+
+
+def _headers(http: web.BaseRequest) -> dict[str, str]:
+    """Return what every answer bears."""
+    return {"Audit-Id": http[auditing.ID], "Cache-Control": "no-cache, private"}
+
+
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 

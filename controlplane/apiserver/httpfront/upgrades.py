@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from aiohttp import web
 
+from controlplane.apiserver import audit
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -104,6 +106,7 @@ class Upgraded:
         made.response.headers["Connection"] = "Upgrade"
         made.response.force_close()
         await made.response.prepare(http)
+        audit.started(101)
         protocol: Any = http.protocol  # it asks for a WebSocketReader, but needs no more than the two methods below
         protocol.set_parser(made)
         http.protocol.keep_alive(False)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import WSMsgType, web
 
+from controlplane.apiserver import audit
 from controlplane.apiserver.httpfront import remotecommand, upgrades
 from controlplane.apiserver.podstreams import until_first
 from wharfinger.api import errors
@@ -127,6 +128,7 @@ async def accept(http: web.BaseRequest, subprotocol: Subprotocol) -> web.WebSock
         timeout=_CLOSING_SECONDS,
     )
     await socket.prepare(http)
+    audit.started(101)
     return socket
 
 

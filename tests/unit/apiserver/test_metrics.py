@@ -66,6 +66,8 @@ async def test_writes_of_the_stream_count_like_others() -> None:
     async def retried(call: Any, *args: Any) -> Any:
         return await call(*args)
 
-    calls: Any = SimpleNamespace(on_stream={"patch": patch, "delete": delete}, api=SimpleNamespace(retried=retried))
+    calls: Any = SimpleNamespace(
+        auditing=None, on_stream={"patch": patch, "delete": delete}, api=SimpleNamespace(retried=retried)
+    )
     await WriteStream(calls, SimpleNamespace(), Call()).serve()  # type: ignore[arg-type]
     assert [now - then for now, then in zip(counts(), before, strict=True)] == [2.0, 1.0]
