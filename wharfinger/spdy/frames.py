@@ -17,6 +17,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 VERSION = 3
 FIN = 0x01
@@ -27,7 +28,18 @@ MAX_CONTROL = 64 << 10
 MAX_HEADERS = 64 << 10
 """Bytes of one header block once it is unfolded: ours and Kubernetes' take a few hundred."""
 _MAX_DATA = 0xFFFFFF
-_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _HEADERS, _WINDOW_UPDATE = 1, 2, 3, 4, 6, 7, 8, 9
+
+
+class _Type(IntEnum):
+    """Types of control frames that are understood here."""
+
+    SYN_STREAM = 1
+    SYN_REPLY = 2
+    RST_STREAM = 3
+    PING = 6
+    GOAWAY = 7
+    HEADERS = 8
+
 
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
@@ -57,30 +69,25 @@ class SpdyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class SynStream:
+class _WithHeaders:
+    stream: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    fin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SynStream(_WithHeaders):
     """A stream begins."""
 
-    stream: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    fin: bool = False
-
 
 @dataclass(frozen=True, slots=True)
-class SynReply:
+class SynReply(_WithHeaders):
     """A stream is taken on."""
 
-    stream: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    fin: bool = False
-
 
 @dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(_WithHeaders):
     """More headers of a stream."""
-
-    stream: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    fin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +181,21 @@ class Decoder:
     def _control(self, kind: int, flags: int, payload: bytes) -> Frame:
         try:
             match kind:
-                case 1:  # SYN_STREAM: stream, associated stream, priority and slot, headers
+                case _Type.SYN_STREAM:  # stream, associated stream, priority and slot, headers
                     (stream,) = struct.unpack_from(">I", payload)
                     return SynStream(stream & 0x7FFFFFFF, self._headers(payload[10:]), bool(flags & FIN))
-                case 2:
+                case _Type.SYN_REPLY:
                     (stream,) = struct.unpack_from(">I", payload)
                     return SynReply(stream & 0x7FFFFFFF, self._headers(payload[4:]), bool(flags & FIN))
-                case 8:
+                case _Type.HEADERS:
                     (stream,) = struct.unpack_from(">I", payload)
                     return Headers(stream & 0x7FFFFFFF, self._headers(payload[4:]), bool(flags & FIN))
-                case 3:
+                case _Type.RST_STREAM:
                     stream, status = struct.unpack_from(">II", payload)
                     return RstStream(stream & 0x7FFFFFFF, status)
-                case 6:
+                case _Type.PING:
                     return Ping(struct.unpack_from(">I", payload)[0])
-                case 7:
+                case _Type.GOAWAY:
                     last, status = struct.unpack_from(">II", payload)
                     return GoAway(last & 0x7FFFFFFF, status)
         except struct.error as error:
@@ -237,19 +244,19 @@ class Encoder:
                 return struct.pack(">II", frame.stream, (FIN if frame.fin else 0) << 24 | len(frame.data)) + frame.data
             case SynStream():
                 head = struct.pack(">IIH", frame.stream, 0, 0)
-                return _control(_SYN_STREAM, head + self._headers(frame.headers), fin=frame.fin)
+                return _control(_Type.SYN_STREAM, head + self._headers(frame.headers), fin=frame.fin)
             case SynReply():
                 head = struct.pack(">I", frame.stream)
-                return _control(_SYN_REPLY, head + self._headers(frame.headers), fin=frame.fin)
+                return _control(_Type.SYN_REPLY, head + self._headers(frame.headers), fin=frame.fin)
             case Headers():
                 head = struct.pack(">I", frame.stream)
-                return _control(_HEADERS, head + self._headers(frame.headers), fin=frame.fin)
+                return _control(_Type.HEADERS, head + self._headers(frame.headers), fin=frame.fin)
             case RstStream():
-                return _control(_RST_STREAM, struct.pack(">II", frame.stream, frame.status))
+                return _control(_Type.RST_STREAM, struct.pack(">II", frame.stream, frame.status))
             case Ping():
-                return _control(_PING, struct.pack(">I", frame.id))
+                return _control(_Type.PING, struct.pack(">I", frame.id))
             case GoAway():
-                return _control(_GOAWAY, struct.pack(">II", frame.last, frame.status))
+                return _control(_Type.GOAWAY, struct.pack(">II", frame.last, frame.status))
         raise ValueError(f"{frame} is not sent by us")
 
     def _headers(self, headers: Mapping[str, str]) -> bytes:
@@ -260,5 +267,5 @@ class Encoder:
         return self._fold.compress(b"".join(plain)) + self._fold.flush(zlib.Z_SYNC_FLUSH)
 
 
-def _control(kind: int, payload: bytes, *, fin: bool = False) -> bytes:
+def _control(kind: _Type, payload: bytes, *, fin: bool = False) -> bytes:
     return struct.pack(">HHI", 0x8000 | VERSION, kind, (FIN if fin else 0) << 24 | len(payload)) + payload

@@ -200,8 +200,9 @@ class Session:
     ) -> None:
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                self._task.result()  # what nobody foresaw is no secret
 
     async def accept(self) -> Stream | None:
         """Return the next stream that the peer begins; None when the connection has ended."""
