@@ -53,8 +53,10 @@ class ProcessTable:
             status, ticks = _state(entry["pid"])
         except (FileNotFoundError, ProcessLookupError):
             return None
-        alive = ticks == entry["ticks"] and status != "Z"
-        return Running(entry["pid"], entry["command"], entry["started"]) if alive else None
+        ours = ticks == entry["ticks"] if "ticks" in entry else _runs(entry["pid"], entry["command"])
+        alive = ours and status != "Z"
+        started = entry["started"] if "started" in entry else entry.get("created", 0.0)
+        return Running(entry["pid"], entry["command"], started) if alive else None
 
     def start(self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Running:
         """Start a daemon that outlives the caller; returns the running one when it runs already."""
@@ -147,6 +149,15 @@ def _state(pid: int) -> tuple[str, int]:
     """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return fields[0], int(fields[19])
+
+
+def _runs(pid: int, command: Sequence[str]) -> bool:
+    """Whether a process runs this command: how one is known that an older version of this file started."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return words[-len(command) :] == list(command)
 
 
 def wait_until(condition: Callable[[], bool], timeout: float) -> bool:

@@ -39,3 +39,19 @@ def test_another_process_of_that_id_is_not_ours(tmp_path: Path, change: dict[str
     finally:
         record.write_text(true)
         assert table.kill("sleeper")
+
+
+def test_a_process_that_an_older_version_started_is_known_by_its_command(tmp_path: Path) -> None:
+    table = ProcessTable(tmp_path)
+    started = table.start("sleeper", SLEEPER)
+    record = tmp_path / "run" / "sleeper.json"
+    entry = json.loads(record.read_text())
+    del entry["ticks"]
+    entry["created"] = entry.pop("started")
+    try:
+        record.write_text(json.dumps({**entry, "command": ["other"]}))
+        assert table.running("sleeper") is None
+    finally:
+        record.write_text(json.dumps(entry))
+        assert table.running("sleeper") == started
+        assert table.stop("sleeper")
