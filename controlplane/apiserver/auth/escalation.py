@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 GROUP = "rbac.authorization.k8s.io"
 _ROLES = frozenset({"roles", "clusterroles"})
+_SHOWN, _SHOWN_TEXT = 50, 20_000
+"""Rules, and characters of them, that an error names."""
 _BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})
 
 
@@ -92,7 +94,10 @@ class Escalation(Step):
         missing = uncovered(self._owned(request.user, request.namespace), rules)
         if missing:
             user = request.user
-            shown = "\n".join(rule.compact() for rule in compacted(missing))
+            lines = [rule.compact() for rule in compacted(missing)]
+            shown = "\n".join(lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more"])
+            if len(shown) > _SHOWN_TEXT:
+                shown = f"{shown[:_SHOWN_TEXT]}…"
             raise _forbidden(
                 request,
                 obj,

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 ALL = "*"
+MAX_PARTS = 5_000
+"""Combinations of verb, group, resource and name that are looked at one by one: enough for any role that people write,
+and some ten milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,46 @@ def of_messages(rules: Iterable[rbac.PolicyRule]) -> tuple[Rule, ...]:
 
 
 def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """Return the parts of `wanted` that `owned` does not allow, each with one verb, group, resource and name."""
-    return [part for rule in wanted for part in _atoms(rule) if not any(_covers(own, part) for own in owned)]
+    """Return the parts of `wanted` that `owned` does not allow, each with one verb, group, resource and name.
+
+    Rules of more than :data:`MAX_PARTS` parts together, which a few kilobytes can hold, are not taken apart: each must
+    be allowed by one rule of `owned` as it stands, or is missing as a whole.
+    """
+    missing: list[Rule] = []
+    left = MAX_PARTS
+    for rule in wanted:
+        if any(_covers_all(own, rule) for own in owned):
+            continue
+        left -= _parts(rule)
+        if left < 0:
+            missing.append(rule)
+        else:
+            missing += [part for part in _atoms(rule) if not any(_covers(own, part) for own in owned)]
+    return missing
+
+
+def _parts(rule: Rule) -> int:
+    resources = len(rule.groups) * len(rule.resources) * max(1, len(rule.names))
+    return len(rule.verbs) * (len(rule.urls) + resources)
+
+
+def _covers_all(own: Rule, rule: Rule) -> bool:
+    """Whether one rule allows all that another does, dimension by dimension: what is so needs no taking apart."""
+    if ALL not in own.verbs and not _has_all(own.verbs, rule.verbs):
+        return False
+    if not all(any(_url_covers(one, url) for one in own.urls) for url in rule.urls):
+        return False
+    if not (rule.groups and rule.resources):
+        return True
+    if ALL not in own.groups and not _has_all(own.groups, rule.groups):
+        return False
+    if ALL not in own.resources and not _has_all(own.resources, rule.resources):
+        return False
+    return not own.names or (bool(rule.names) and _has_all(own.names, rule.names))
+
+
+def _has_all(own: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    return set(own).issuperset(wanted)
 
 
 def _atoms(rule: Rule) -> Iterator[Rule]:

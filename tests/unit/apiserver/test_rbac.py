@@ -173,6 +173,20 @@ def test_what_one_may_give_away(owned: list[Rule], wanted: list[Rule], missing: 
     assert len(uncovered(owned, wanted)) == missing
 
 
+def _many(count: int, letter: str) -> tuple[str, ...]:
+    return tuple(f"{letter}{number}" for number in range(count))
+
+
+def test_rules_of_very_many_parts_are_not_taken_apart() -> None:
+    # 10^12 parts in a few kilobytes: taking them apart would stop the server for days.
+    huge = Rule(_many(1000, "v"), _many(1000, "g"), _many(1000, "r"), _many(1000, "n"))
+    read = Rule(("get",), ("",), ("pods",))
+    assert uncovered([read], [huge, read]) == [huge]
+    assert uncovered([Rule(("*",), ("*",), ("*",))], [huge]) == []
+    assert uncovered([huge], [huge]) == []
+    assert uncovered([Rule(*(_many(1000, letter) for letter in "vgr"), _many(999, "n"))], [huge]) == [huge]
+
+
 def test_rules_for_reading_are_joined() -> None:
     parts = uncovered([], [Rule(("get", "list"), ("",), ("pods",))])
     assert [rule.compact() for rule in compacted(parts)] == [
