@@ -49,8 +49,10 @@ class Surroundings:
     """Where Localhost profiles lie."""
 
 
-def container_spec(pod: core.Pod, container: core.Container, restart_count: int, given: Surroundings) -> ContainerSpec:
-    """Return what the runtime makes the container from. Raises ConfigError."""
+def container_spec(
+    pod: core.Pod, container: core.Container, restart_count: int, given: Surroundings, *, pid_target: str = ""
+) -> ContainerSpec:
+    """Return what the runtime makes the container from; it sees the processes of `pid_target`. Raises ConfigError."""
     termination_path = container.terminationMessagePath or DEFAULT_TERMINATION_PATH
     metadata = pod.metadata
     return ContainerSpec(
@@ -83,6 +85,7 @@ def container_spec(pod: core.Pod, container: core.Container, restart_count: int,
         tty=container.tty,
         resources=container_resources(pod, container, given.memory_capacity),
         security=security(pod, container, given.image, given.seccomp_root),
+        pid_target=pid_target,
     )
 
 

@@ -6,9 +6,10 @@ https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/
 from __future__ import annotations
 
 import asyncio
+import shlex
 
 from nodeagent.context import NodeContext
-from nodeagent.network import http_status, resolve_port
+from nodeagent.network import http_status, reason, resolve_port
 from nodeagent.runtime import RuntimeFailure
 from wharfinger.api.types import core
 
@@ -31,11 +32,14 @@ async def run_hook(
         command = list(hook.exec.command)
         try:
             result = await context.runtime.exec(container_id, command, _EXEC_SECONDS)
-        except (RuntimeFailure, TimeoutError) as error:
+        except TimeoutError as error:
+            raise HookError(f"{which} failed: not done within {_EXEC_SECONDS:g}s") from error
+        except RuntimeFailure as error:
             raise HookError(f"{which} failed: {error}") from error
         if result.exit_code != 0:
             output = (result.stdout + result.stderr)[:512].decode(errors="replace")
-            raise HookError(f"{which} failed: command {command} exited with {result.exit_code}: {output}")
+            shown = shlex.join(command)
+            raise HookError(f"{which} failed: command [{shown}] exited with {result.exit_code}: {output}")
     elif hook.HasField("httpGet"):
         record = await context.runtime.inspect(pod.metadata.uid)
         ips = record.sandboxes[0].ips if record.sandboxes else ()
@@ -49,8 +53,10 @@ async def run_hook(
                 headers={header.name: header.value for header in hook.httpGet.httpHeaders},
                 timeout=_HTTP_SECONDS,
             )
-        except (OSError, TimeoutError, ValueError) as error:
-            raise HookError(f"{which} failed: {error}") from error
+        except TimeoutError as error:
+            raise HookError(f"{which} failed: no answer within {_HTTP_SECONDS:g}s") from error
+        except (OSError, ValueError) as error:
+            raise HookError(f"{which} failed: {reason(error)}") from error
         if status >= 400:
             raise HookError(f"{which} failed: HTTP status {status}")
     else:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nodeagent.memory import Ending, PodMemory, Waiting
-from nodeagent.podspec import container_hash, grace_seconds, is_sidecar, restarts
+from nodeagent.podspec import container_hash, ephemeral_containers, grace_seconds, is_sidecar, restarts
 from nodeagent.runtime import ContainerRecord, ContainerState, PodRecord, SandboxRecord
 from wharfinger.api.types import core
 
@@ -27,10 +27,18 @@ class Start:
     restart_count: int
     stale: ContainerRecord | None = None
     """Made by an agent that ended before it could start it: to be removed first."""
+    ephemeral: bool = False
+    """Added to the running pod to examine it."""
+    target: str = ""
+    """The name of the container whose processes it is to see, and …"""
+    target_id: str = ""
+    """… the runtime's id of that, if it runs."""
 
     @property
     def field_path(self) -> str:
         """Where it stands in the pod, as events name it."""
+        if self.ephemeral:
+            return f"spec.ephemeralContainers{{{self.container.name}}}"
         return f"spec.{'initContainers' if self.init else 'containers'}{{{self.container.name}}}"
 
 
@@ -101,7 +109,35 @@ def plan(pod: core.Pod, record: PodRecord, memory: PodMemory, now: float) -> Pla
         return replace(
             chosen, reset=reset, create_sandbox=attempt, kill=(), wake_at=_earliest(chosen.wake_at, deadline)
         )
-    return replace(chosen, sandbox=sandbox, wake_at=_earliest(chosen.wake_at, deadline))
+    guests = _ephemeral(pod, record, memory, now)
+    return replace(
+        chosen,
+        sandbox=sandbox,
+        kill=(*chosen.kill, *guests.kill),
+        start=(*guests.start, *chosen.start),
+        wake_at=_earliest(chosen.wake_at, deadline),
+    )
+
+
+def _ephemeral(pod: core.Pod, record: PodRecord, memory: PodMemory, now: float) -> Plan:
+    """Decide about the ephemeral containers: each is started once, whatever the others do."""
+    if not pod.spec.ephemeralContainers:
+        return Plan()
+    chooser = _Chooser(pod, record, memory, now)
+    # What the runtime has forgotten but the API knows of has had its time.
+    begun = {status.name for status in memory.status.ephemeralContainerStatuses if status.containerID}
+    for container in ephemeral_containers(pod):
+        newest = record.latest(container.name)
+        if newest is not None or container.name not in begun:
+            chooser.keep(container, newest, init=False)
+    targets = {one.ephemeralContainerCommon.name: one.targetContainerName for one in pod.spec.ephemeralContainers}
+    running = {one.name: one.id for one in record.running}
+    chosen = chooser.plan()
+    starts = []
+    for start in chosen.start:
+        target = targets[start.container.name]
+        starts.append(replace(start, ephemeral=True, target=target, target_id=running.get(target, "")))
+    return replace(chosen, start=tuple(starts))
 
 
 def _deadline(pod: core.Pod, memory: PodMemory, now: float) -> tuple[bool, float | None]:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Mapping
+
+import grpc
+from google.protobuf import wrappers_pb2
 
 from wharfinger.api.types import core, intstr
 
 _MAX_STATUS_LINE = 64 * 1024
+_HEALTH = "/grpc.health.v1.Health/Check"
+_HEALTH_WORDS = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 
 
 def resolve_port(port: intstr.IntOrString, container: core.Container) -> int:
@@ -35,8 +41,7 @@ async def http_status(host: str, port: int, path: str, *, tls: bool, headers: Ma
     async with asyncio.timeout(timeout):
         reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=_MAX_STATUS_LINE)
         try:
-            shown = f"[{host}]" if ":" in host else host
-            lines = {"Host": f"{shown}:{port}", "User-Agent": "kube-probe/1.36", "Accept": "*/*", **headers}
+            lines = {"Host": address(host, port), "User-Agent": "kube-probe/1.36", "Accept": "*/*", **headers}
             head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
             path = path if path.startswith("/") else f"/{path}"
             writer.write(f"GET {path} HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode())
@@ -47,6 +52,40 @@ async def http_status(host: str, port: int, path: str, *, tls: bool, headers: Ma
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
         raise ValueError("the answer is not HTTP")
     return int(words[1])
+
+
+async def grpc_health(host: str, port: int, service: str, *, timeout: float) -> str:
+    """Ask a gRPC server's health service about a service (empty: the server); return its word, such as ``SERVING``.
+
+    The messages are written with types of protobuf's own that look the same on the wire.
+    https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+
+    Raises ValueError that says why there is no answer, TimeoutError.
+    """
+    options = [("grpc.enable_http_proxy", 0), ("grpc.primary_user_agent", "kube-probe/1.36")]
+    async with asyncio.timeout(timeout), grpc.aio.insecure_channel(address(host, port), options=options) as channel:
+        check = channel.unary_unary(
+            _HEALTH,
+            request_serializer=wrappers_pb2.StringValue.SerializeToString,
+            response_deserializer=wrappers_pb2.Int32Value.FromString,
+        )
+        try:
+            status = (await check(wrappers_pb2.StringValue(value=service))).value
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                raise ValueError("the server does not implement the gRPC health protocol") from error
+            raise ValueError(f"{error.code().name}: {error.details()}") from error
+    return _HEALTH_WORDS[status] if 0 <= status < len(_HEALTH_WORDS) else str(status)
+
+
+def address(host: str, port: int) -> str:
+    """Return ``host:port``, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Return why a request failed, in the system's words and without Python's."""
+    return os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else str(error)
 
 
 async def tcp_open(host: str, port: int, timeout: float) -> None:

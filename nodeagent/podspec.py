@@ -17,12 +17,24 @@ def is_sidecar(container: core.Container) -> bool:
     return container.restartPolicy == FOREVER
 
 
+def ephemeral_containers(pod: core.Pod) -> list[core.Container]:
+    """Return the ephemeral containers as ordinary ones (their fields have the same numbers); none is restarted."""
+    result = []
+    for one in pod.spec.ephemeralContainers:
+        container = core.Container.FromString(one.ephemeralContainerCommon.SerializeToString())
+        container.restartPolicy = "Never"
+        result.append(container)
+    return result
+
+
 def all_containers(pod: core.Pod) -> Iterator[tuple[str, core.Container]]:
-    """Yield the field path and container of each container: init containers first, as they start."""
+    """Yield field path and container of each container: init containers first, as they start, ephemeral ones last."""
     for container in pod.spec.initContainers:
         yield f"spec.initContainers{{{container.name}}}", container
     for container in pod.spec.containers:
         yield f"spec.containers{{{container.name}}}", container
+    for container in ephemeral_containers(pod):
+        yield f"spec.ephemeralContainers{{{container.name}}}", container
 
 
 def container_hash(container: core.Container) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nodeagent import conditions
 from nodeagent.memory import PodMemory, Stage
-from nodeagent.podspec import is_deleting, is_sidecar, restarts, restarts_after
+from nodeagent.podspec import ephemeral_containers, is_deleting, is_sidecar, restarts, restarts_after
 from nodeagent.resources import pod_resources
 from nodeagent.runtime import ContainerRecord, ContainerState, PodRecord
 from nodeagent.termination import termination_message
@@ -52,6 +52,11 @@ def compute(pod: core.Pod, record: PodRecord, memory: PodMemory, node: NodeView,
     status.containerStatuses.extend(
         view.container(container, old.containerStatuses, init=False) for container in pod.spec.containers
     )
+    for container in ephemeral_containers(pod):
+        guest = view.container(container, old.ephemeralContainerStatuses, init=False)
+        guest.ready = False  # readiness and start are of no concern to them
+        guest.ClearField("started")
+        status.ephemeralContainerStatuses.append(guest)
     phase = _phase(pod, status, ended=memory.stage is Stage.TERMINATED)
     ended = memory.stage is Stage.TERMINATED
     reported = phase

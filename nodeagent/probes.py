@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from nodeagent.context import NodeContext
 from nodeagent.memory import PodMemory, Unhealthy
-from nodeagent.network import http_status, resolve_port, tcp_open
+from nodeagent.network import address, grpc_health, http_status, reason, resolve_port, tcp_open
 from nodeagent.podspec import all_containers, is_sidecar
 from nodeagent.runtime import ContainerState, PodRecord, RuntimeFailure, RuntimeUnavailable
 from wharfinger.api.types import core
@@ -149,6 +149,7 @@ class Prober:
     async def _once(self, spec: core.Probe, target: _Target) -> tuple[bool, str] | None:
         timeout = float(spec.timeoutSeconds or 1)
         handler = spec.handler
+        what = ""
         try:
             if handler.HasField("exec"):
                 command = list(handler.exec.command)
@@ -157,10 +158,13 @@ class Prober:
                 return result.exit_code == 0, output
             if handler.HasField("httpGet"):
                 get = handler.httpGet
+                host, port = get.host or target.host, resolve_port(get.port, target.container)
+                path = get.path if get.path.startswith("/") else f"/{get.path}"
+                what = f'Get "{(get.scheme or "HTTP").lower()}://{address(host, port)}{path}": '
                 status = await http_status(
-                    get.host or target.host,
-                    resolve_port(get.port, target.container),
-                    get.path or "/",
+                    host,
+                    port,
+                    path,
                     tls=get.scheme == "HTTPS",
                     headers={header.name: header.value for header in get.httpHeaders},
                     timeout=timeout,
@@ -168,20 +172,26 @@ class Prober:
                 return 200 <= status < 400, f"HTTP probe failed with statuscode: {status}"
             if handler.HasField("tcpSocket"):
                 socket = handler.tcpSocket
-                await tcp_open(socket.host or target.host, resolve_port(socket.port, target.container), timeout)
+                host, port = socket.host or target.host, resolve_port(socket.port, target.container)
+                what = f"dial tcp {address(host, port)}: "
+                await tcp_open(host, port, timeout)
                 return True, ""
+            if handler.HasField("grpc"):
+                what = f"gRPC health check of {address(target.host, handler.grpc.port)}: "
+                word = await grpc_health(target.host, handler.grpc.port, handler.grpc.service, timeout=timeout)
+                return word == "SERVING", f'service unhealthy (responded with "{word}")'
         except RuntimeUnavailable:
             return None
         except TimeoutError:
-            return False, f"no answer within {timeout:g}s"
+            return False, f"{what}no answer within {timeout:g}s"
         except RuntimeFailure as error:
             return (False, str(error)) if await self._still_runs(target) else None
         except (OSError, ValueError) as error:
-            return False, str(error)
+            return False, what + reason(error)
         except Exception as error:  # a probe that ends would never find anything wrong again
             log.exception("a probe failed on a fault of ours", extra={"container": target.container.name})
             return False, f"{type(error).__name__}: {error}"
-        return False, "this kind of probe is not supported by this node agent"
+        return False, "the probe names nothing to do: exec, httpGet, tcpSocket or grpc"
 
     async def _still_runs(self, target: _Target) -> bool:
         """Whether a failed command says something about the container, and not only that it has just ended."""

@@ -291,6 +291,8 @@ class ContainerSpec:
     tty: bool = False
     resources: Resources = Resources()
     security: Security = Security()
+    pid_target: str = ""
+    """The id of a container whose process namespace it shares."""
 
 
 StreamOutput = tuple[str, bytes]

@@ -104,6 +104,10 @@ class Starter:
         def say(type_: str, reason: str, message: str) -> None:
             context.events.event(pod, type_, reason, message, field_path=start.field_path)
 
+        if start.target and not start.target_id:
+            text = f'the container "{start.target}", whose processes it is to see, does not run'
+            say("Warning", "Failed", f"Error: {text}")
+            raise NotStarted("CreateContainerConfigError", text, retry_at=context.clock() + RETRY_SECONDS)
         if start.stale is not None:
             await context.runtime.remove_container(start.stale.id)
         retry_at = context.clock() + RETRY_SECONDS
@@ -140,7 +144,7 @@ class Starter:
                 memory_capacity=context.memory_capacity,
                 seccomp_root=context.sandboxes.seccomp_root,
             )
-            spec = container_spec(pod, container, start.restart_count, surroundings)
+            spec = container_spec(pod, container, start.restart_count, surroundings, pid_target=start.target_id)
         except (ConfigError, VolumeError, OSError) as error:
             say("Warning", "Failed", f"Error: {error}")
             raise NotStarted("CreateContainerConfigError", str(error), retry_at=retry_at) from error

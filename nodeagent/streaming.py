@@ -186,14 +186,15 @@ def authorize(peer: Mapping[str, Sequence[bytes]]) -> None:
 def container_name(worker: PodWorker, wanted: str) -> str:
     """Return the container that is meant. Raises BadRequestError."""
     names = [container.name for _, container in all_containers(worker.pod)]
-    mains = [container.name for container in worker.pod.spec.containers]
+    spec = worker.pod.spec
+    mains = [container.name for container in spec.containers]
     pod = worker.pod.metadata.name
     if wanted:
         if wanted not in names:
             raise errors.BadRequestError(f"container {wanted} is not valid for pod {pod}")
         return wanted
-    if len(names) == 1:
-        return names[0]
+    if len(mains) == 1 and not spec.initContainers:
+        return mains[0]
     if worker.pod.metadata.annotations.get("kubectl.kubernetes.io/default-container") in mains:
         return worker.pod.metadata.annotations["kubectl.kubernetes.io/default-container"]
     raise errors.BadRequestError(

@@ -210,6 +210,8 @@ def container_config(spec: ContainerSpec, sandbox: SandboxSpec) -> cri.Container
     security = config.linux.security_context
     given = spec.security
     _namespaces(security.namespace_options, sandbox)
+    if spec.pid_target and security.namespace_options.pid == cri.CONTAINER:
+        security.namespace_options.pid, security.namespace_options.target_id = cri.TARGET, spec.pid_target
     security.privileged = given.privileged
     if given.run_as_user is not None:
         security.run_as_user.value = given.run_as_user

@@ -359,6 +359,32 @@ def _run(case: Case) -> None:
     assert b"hello" in once.stdout
 
 
+@command("debug (a pod, a copy of it, a node)")
+def _debug(case: Case) -> None:
+    case("create", "-f", case.file("debugged.json", pod("debugged")))
+    case("wait", "--for=condition=Ready", "pod/debugged", "--timeout=90s")
+    image = f"--image={BUSYBOX_IMAGE}"
+    case("debug", "debugged", image, "-c", "guest", "--target=c", "--", "sh", "-c", "echo here; sleep 3600")
+    since = "jsonpath={.status.ephemeralContainerStatuses[0].state.running.startedAt}"
+    _until(lambda: case("get", "pod", "debugged", "-o", since) != "", "the ephemeral container to run")
+    assert case("exec", "debugged", "-c", "guest", "--", "cat", "/proc/1/comm") == "sleep\n", "the target's process"
+    _until(lambda: case("logs", "debugged", "-c", "guest") == "here\n", "its log")
+    case("debug", "debugged", "--copy-to=copy", image, "-c", "more", "--", "sleep", "3600")
+    case("wait", "--for=condition=Ready", "pod/copy", "--timeout=90s")
+    case("debug", f"node/{NODE}", image, "--", "ls", "/host/etc/hosts")
+    (name,) = [one for one in case("get", "pods", "-o", "name").split() if "node-debugger" in one]
+    phase = "jsonpath={.status.phase}"
+    _until(lambda: case("get", name, "-o", phase) in ("Succeeded", "Failed"), "the node's files to be listed")
+    assert case("logs", name) == "/host/etc/hosts\n"
+
+
+def _until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 90
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.3)
+
+
 @command("create of every generator")
 def _generators(case: Case) -> None:
     space = f"{case.kubectl.namespace}-made"

@@ -8,7 +8,7 @@ from nodeagent.lifecycle import backoff_key, plan, plan_termination
 from nodeagent.memory import Unhealthy
 from nodeagent.runtime import ContainerState
 from tests.unit.nodeagent.podkit import NOW, container, make_pod, memory, record, sandbox
-from wharfinger.api.types import meta
+from wharfinger.api.types import core, meta
 
 EXITED, RUNNING, CREATED = ContainerState.EXITED, ContainerState.RUNNING, ContainerState.CREATED
 
@@ -155,6 +155,38 @@ def test_dead_sandbox_of_a_never_pod_ends_it():
     lost = (sandbox(ready=False),)
     assert not plan(pod, record(container("c"), sandboxes=lost), memory(pod), NOW).finished
     assert plan(pod, record(container("c", EXITED, exit_code=137), sandboxes=lost), memory(pod), NOW).finished
+
+
+def test_ephemeral_containers_are_started_once_beside_the_others():
+    pod = make_pod("a")
+    pod.spec.ephemeralContainers.add(targetContainerName="a").ephemeralContainerCommon.MergeFrom(
+        core.EphemeralContainerCommon(name="debug", image="x/y:1")
+    )
+    state = memory(pod)
+    assert names(plan(pod, record(sandboxes=()), state, NOW)) == ["a"], "not before the pod has a sandbox"
+    (start,) = plan(pod, record(container("a")), state, NOW).start
+    assert (start.container.name, start.ephemeral, start.target_id) == ("debug", True, "a0")
+    assert start.field_path == "spec.ephemeralContainers{debug}"
+    assert not plan(pod, record(container("debug"), container("a")), state, NOW).start
+    ended = container("debug", EXITED, exit_code=1)
+    decided = plan(pod, record(ended, container("a")), state, NOW)
+    assert not decided.start
+    assert not decided.finished
+    over = record(container("debug"), container("a", EXITED))
+    pod.spec.restartPolicy = "Never"
+    assert plan(pod, over, state, NOW).finished, "it keeps no pod alive"
+    assert [kill.record.name for kill in plan_termination(pod, over).kill] == ["debug"]
+    state.status.ephemeralContainerStatuses.add(name="debug", containerID="containerd://debug0")
+    assert not plan(pod, record(container("a")), state, NOW).start, "the runtime has forgotten it, the API has not"
+
+
+def test_ephemeral_container_whose_target_does_not_run_has_none():
+    pod = make_pod("a")
+    guest = pod.spec.ephemeralContainers.add(targetContainerName="a")
+    guest.ephemeralContainerCommon.name = "debug"
+    failed = container("a", EXITED, exit_code=1)
+    (start,) = [start for start in plan(pod, record(failed), memory(pod), NOW).start if start.ephemeral]
+    assert (start.target, start.target_id) == ("a", "")
 
 
 def test_active_deadline():

@@ -63,11 +63,10 @@ async def describe(client: Client, pod: core.Pod, out: Layout) -> None:
         out.field(0, "Controlled By", owner)
     if status.nominatedNodeName:
         out.field(0, "NominatedNodeName", status.nominatedNodeName)
-    for title, found, states in (
-        ("Init Containers", spec.initContainers, status.initContainerStatuses),
-        ("Containers", spec.containers, status.containerStatuses),
-    ):
-        containers(out, title, found, statuses=_by_name(found, states))
+    guests = [one.ephemeralContainerCommon for one in spec.ephemeralContainers]
+    containers(out, "Init Containers", spec.initContainers, statuses=_by_name(status.initContainerStatuses))
+    containers(out, "Containers", spec.containers, statuses=_by_name(status.containerStatuses))
+    containers(out, "Ephemeral Containers", guests, statuses=_by_name(status.ephemeralContainerStatuses))
     if spec.readinessGates:
         true = {one.type: one.status for one in status.conditions}
         out.line(0, "Readiness Gates:")
@@ -83,9 +82,7 @@ async def describe(client: Client, pod: core.Pod, out: Layout) -> None:
     common.events(out, await common.events_of(client, pod, "Pod"))
 
 
-def _by_name(
-    found: Sequence[core.Container], states: Sequence[core.ContainerStatus]
-) -> dict[str, core.ContainerStatus] | None:
+def _by_name(states: Sequence[core.ContainerStatus]) -> dict[str, core.ContainerStatus] | None:
     if not states:
         return None
     return {one.name: one for one in states}
