@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,8 +77,11 @@ class Identity:
         self._watch.look()
 
     def _serving(self) -> own.Wanted:
+        """Apiservers know us by the node's name. An address that is an apiserver's, too, is not for nodes to have."""
         agent = self._agent
-        return own.Wanted(own.SERVING_SIGNER, agent.name, (agent.name,), agent.addresses)
+        apiservers = self._client.config.hosts
+        addresses = [one for one in agent.addresses if one not in apiservers or ip_address(one).is_loopback]
+        return own.Wanted(own.SERVING_SIGNER, agent.name, (agent.name,), addresses)
 
     async def _serve(self) -> None:
         """Serve as soon as there is a certificate; a new one is taken by the server at the next connection."""

@@ -34,6 +34,7 @@ class CertificateApprovalController:
         self._client = context.client.resource(certificates.CertificateSigningRequest)
         self._reviews = context.client.resource(authorization.SubjectAccessReview)
         self._queue = context.queue(self.name)
+        self._control_plane = context.client.config.hosts
 
     async def run(self) -> None:
         """Watch and sync."""
@@ -93,7 +94,9 @@ class CertificateApprovalController:
         if request.spec.username != asked.name or rules.NODES not in request.spec.groups:
             why = "only the node itself may ask for it"
         else:
-            why = rules.foreign_names(asked, self._nodes.get(asked.node), self._nodes.items())
+            why = rules.foreign_names(
+                asked, self._nodes.get(asked.node), self._nodes.items(), control_plane=self._control_plane
+            )
             if why:
                 age = time.time() - request.metadata.creationTimestamp.seconds
                 self._queue.add_after(request.metadata.name, min(max(age, RETRY_SECONDS[0]), RETRY_SECONDS[1]))

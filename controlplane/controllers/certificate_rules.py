@@ -6,7 +6,7 @@ Source: "Certificates and Certificate Signing Requests" in Kubernetes' documenta
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ KUBELET_SERVING = "kubernetes.io/kubelet-serving"
 SIGNERS = frozenset({CLIENT, KUBELET_CLIENT, KUBELET_SERVING})
 NODE_PREFIX = "system:node:"
 NODES = "system:nodes"
+_RESERVED = frozenset({"localhost", "kubernetes", "wharf-apiserver", "wharf-scheduler", "wharf-controller-manager"})
 _OPTIONAL = "key encipherment"
 _CLIENT_USAGES = frozenset({"digital signature", "client auth"})
 _SERVING_USAGES = frozenset({"digital signature", "server auth"})
@@ -107,19 +108,29 @@ def _usages(asked: Asked, wanted: frozenset[str]) -> str:
     return ""
 
 
-def foreign_names(asked: Asked, node: core.Node | None, others: Iterable[core.Node]) -> str:
+def foreign_names(
+    asked: Asked, node: core.Node | None, others: Iterable[core.Node], *, control_plane: Collection[str] = ()
+) -> str:
     """Say why a node may not serve under the names that it asks for; empty when it may.
 
-    Names and addresses must be the node's own, as its status lists them, and no other node's: a node writes its status
-    itself, so what it says there is not enough.
+    A node writes its status itself, so what it says there is not enough. The only DNS name is its own; addresses must
+    be those that its status lists, and no other node's. And nothing may be what the control plane is reached by
+    (`control_plane`: names and addresses of apiservers, whose authority is the nodes', too), or one node could stand in
+    for it before all others.
     """
     if node is None:
         return f"there is no node {asked.node}"
-    own = _addresses(node) | {node.metadata.name}
-    strange = sorted((set(asked.dns) | {_canonical(ip) for ip in asked.ips}) - own)
+    name = node.metadata.name
+    ips = {_canonical(ip) for ip in asked.ips}
+    strange = sorted(ips - _addresses(node))
+    strange += sorted(dns for dns in asked.dns if dns != name)
     if strange:
-        return f"{', '.join(strange)} is not among the node's addresses"
-    wanted = set(asked.dns) | {_canonical(ip) for ip in asked.ips}
+        return f"{', '.join(strange)} is neither the node's name nor among its addresses"
+    wanted = set(asked.dns) | ips
+    known = {_canonical(one) for one in control_plane}
+    taken = {one for one in wanted & known if not _loopback(one)} | {dns for dns in asked.dns if _is_reserved(dns)}
+    if taken:
+        return f"{', '.join(sorted(taken))} is what the control plane is reached by"
     for other in others:
         if other.metadata.name == node.metadata.name:
             continue
@@ -128,6 +139,11 @@ def foreign_names(asked: Asked, node: core.Node | None, others: Iterable[core.No
         if shared:
             return f"{', '.join(shared)} is the address of node {other.metadata.name}, too"
     return ""
+
+
+def _is_reserved(name: str) -> bool:
+    """Whether parts of the control plane are, or may be, known by a DNS name in any cluster."""
+    return name.split(".")[0] in _RESERVED or name.endswith((".svc", ".svc.cluster.local"))
 
 
 def _addresses(node: core.Node) -> set[str]:

@@ -76,6 +76,11 @@ class ClientConfig:
     files: tuple[Path, ...] = field(default=(), compare=False)
     """All that was read for it: kubeconfigs, and what they name (:mod:`wharfinger.client.renewal` follows them)."""
 
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names and addresses of the apiservers, without ports."""
+        return frozenset(endpoint.rpartition(":")[0].strip("[]") for endpoint in self.endpoints)
+
     @classmethod
     def load(
         cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None, *, api: Api = "grpc"

@@ -150,7 +150,7 @@ async def test_a_node_serves_under_its_own_names_only(cluster: tuple[Plane, int]
             await own.obtain(client, own.Wanted(own.CLIENT_SIGNER, "other"))
 
         async def left_alone() -> bool:
-            return cluster[0]._processes[-1].said("other is not among the node's addresses")
+            return cluster[0]._processes[-1].said("other is neither the node's name nor among its addresses")
 
         await until(left_alone, "the manager to decline")
         assert not asking.done()

@@ -75,10 +75,32 @@ def test_names_must_be_the_nodes_own_and_no_other_nodes() -> None:
     mine, other = node("n", "10.0.0.1"), node("m", "10.0.0.2")
     assert rules.foreign_names(wanted, mine, [mine, other]) == ""
     assert "no node n" in rules.foreign_names(wanted, None, [])
-    assert "not among" in rules.foreign_names(wanted, node("n", "10.0.0.9"), [])
+    assert "nor among" in rules.foreign_names(wanted, node("n", "10.0.0.9"), [])
     assert "node m" in rules.foreign_names(wanted, mine, [mine, node("m", "10.0.0.1")])
     sly = asked(Wanted(SERVING_SIGNER, "n", ("m",), ()))
-    assert "node m" in rules.foreign_names(sly, node("n", "10.0.0.1", "m"), [other])
+    assert "nor among" in rules.foreign_names(sly, node("n", "10.0.0.1", "m"), [other])
+    every = asked(Wanted(SERVING_SIGNER, "n", ("n", "*.n"), ()))
+    assert "nor among" in rules.foreign_names(every, mine, [mine])
+
+
+@pytest.mark.parametrize(
+    ("name", "dns", "ips"),
+    [
+        ("n", ("n", "kubernetes.default.svc"), ()), ("n", ("localhost",), ()), ("n", ("api.example",), ()),
+        ("n", ("n",), ("10.0.0.1",)), ("n", ("n",), ("0:0:0:0:0:0:0:1", "fd00::1")),
+        ("kubernetes", ("kubernetes",), ()), ("kubernetes.default.svc", ("kubernetes.default.svc",), ()),
+        ("wharf-scheduler", ("wharf-scheduler",), ()), ("api.example", ("api.example",), ()),
+        ("default.svc", ("kubernetes.default.svc",), ()),
+    ],
+)  # fmt: skip
+def test_no_node_may_stand_in_for_the_control_plane(name: str, dns: tuple[str, ...], ips: tuple[str, ...]) -> None:
+    """Whatever it writes into its status: with such a certificate it could be the apiserver to all others."""
+    wanted = asked(Wanted(SERVING_SIGNER, name, dns, ips))
+    liar = node(name, *dns, *ips)
+    control_plane = {"10.0.0.1", "fd00::1", "api.example", "127.0.0.1"}
+    assert rules.foreign_names(wanted, liar, [liar], control_plane=control_plane)
+    honest = asked(Wanted(SERVING_SIGNER, "n", ("n",), ("127.0.0.1", "10.0.0.2")))
+    assert not rules.foreign_names(honest, node("n", "127.0.0.1", "10.0.0.2"), [], control_plane=control_plane)
 
 
 def test_requests_go_when_they_are_over() -> None:
