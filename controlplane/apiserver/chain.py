@@ -391,13 +391,15 @@ class Api:
         return lambda new, old: hook(new, old)
 
     @_recorded
-    async def delete(self, request: Request, options: meta.DeleteOptions) -> Answer:
-        """Delete an object, or begin to."""
+    async def delete(
+        self, request: Request, options: meta.DeleteOptions, *, mark: Callable[[Any], None] | None = None
+    ) -> Answer:
+        """Delete an object, or begin to; `mark` changes what is stored of one with a grace period."""
         self._check(request, _NONE)
         _record_options(options)
         request.warnings += warnings.deleting(request.kind.message, options)
         registry = self.registry(request.kind)
-        return await self._followed(registry, request, registry.deleter.delete(request, options))
+        return await self._followed(registry, request, registry.deleter.delete(request, options, mark=mark))
 
     async def delete_collection(
         self, request: Request, options: meta.DeleteOptions, list_options: meta.ListOptions

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from controlplane.apiserver import disruption
 from controlplane.apiserver.store import Compare, CompareFailed, Put
 from wharfinger.api import errors, labels
 from wharfinger.api.errors import TooManyRequestsError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _MAX_DISRUPTED = 2000
 _ATTEMPTS = 10
+_MARK = disruption.marker("EvictionByEvictionAPI", "Eviction API: evicting")
 
 
 class DisruptionBudgetError(TooManyRequestsError):
@@ -58,7 +60,7 @@ class Evictor:
             if not options.HasField("preconditions"):
                 options.preconditions.uid = pod.metadata.uid
             try:
-                await self._pods.deleter.delete(request, options, extra=extra)
+                await self._pods.deleter.delete(request, options, extra=extra, mark=_MARK)
             except CompareFailed:
                 continue  # the budget changed meanwhile
             return

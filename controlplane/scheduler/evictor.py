@@ -1,4 +1,4 @@
-"""Has victims of preemption deleted: first marked with the reason, then deleted by uid, each with an Event.
+"""Has victims of preemption deleted: by uid, marked with the reason, each with an Event.
 
 Runs in the background; the pod for which the room is made waits in the queue, nominated to the node, and is woken by
 the watch when the victims are gone. When a victim cannot be deleted, the nomination is taken back and the pod tried
@@ -16,13 +16,13 @@ from controlplane.scheduler import metrics
 from controlplane.scheduler.podinfo import PodInfo
 from controlplane.scheduler.reporter import COMPONENT, Reporter
 from wharfinger import daemon
-from wharfinger.api import errors, times
-from wharfinger.api.types import core
+from wharfinger.api import errors
 from wharfinger.client import Client
 
 log = logging.getLogger(__name__)
 
 REASON = "PreemptionByScheduler"
+MESSAGE = f"{COMPONENT}: preempting to accommodate a higher priority pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +64,11 @@ class Evictor:
 
     async def _delete(self, pod: PodInfo, node: str, victim: Victim) -> bool:
         """Delete one victim; returns whether it is gone or going."""
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": REASON,
-            "message": f"{COMPONENT}: preempting to accommodate a higher priority pod",
-            "lastTransitionTime": times.format_seconds(times.now().seconds),
-        }
-        patch = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
         try:
-            await self._writer.patch(
-                core.Pod, victim.name, patch=patch, patch_type="strategic", subresource="status", brief=True,
-                namespace=victim.namespace,
+            await self._writer.displace(
+                victim.name, namespace=victim.namespace, uid=victim.uid or None, reason=REASON, message=MESSAGE,
+                brief=True,
             )  # fmt: skip
-            await self._writer.delete(core.Pod, victim.name, uid=victim.uid or None, namespace=victim.namespace)
         except errors.NotFoundError:
             return True
         except errors.ConflictError as error:  # another pod has the name by now, or our term is over

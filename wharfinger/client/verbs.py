@@ -142,5 +142,14 @@ class Writer(ABC):
         """Delete an object; see ResourceClient.delete."""
 
     @abstractmethod
+    async def displace(
+        self, pod: str, *, namespace: str, reason: str, message: str, uid: str | None = None, brief: bool = False
+    ) -> None:
+        """Delete a pod that makes way for something, with the condition DisruptionTarget that says why.
+
+        Raises NotFoundError, and ConflictError when the pod has another `uid`.
+        """
+
+    @abstractmethod
     async def close(self) -> None:
         """Take no more writes; those without an answer may fail."""

@@ -21,6 +21,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from wharfinger.api import errors, kinds
+from wharfinger.api.types import core
 from wharfinger.client.options import DeleteOptions, PatchOptions, WriteOptions
 from wharfinger.client.requests import Requests
 from wharfinger.client.transport import Transport
@@ -75,6 +76,14 @@ class StreamWriter(Writer):
     ) -> None:
         """See Writer.delete."""
         request = self._requests(message).delete(name, namespace=namespace, **options)
+        await self._send(native.Write(delete=request))
+
+    async def displace(
+        self, pod: str, *, namespace: str, reason: str, message: str, uid: str | None = None, brief: bool = False
+    ) -> None:
+        """See Writer.displace: one write."""
+        request = self._requests(core.Pod).delete(pod, namespace=namespace, uid=uid, brief=brief)
+        request.disruption.reason, request.disruption.message = reason, message
         await self._send(native.Write(delete=request))
 
     def _requests(self, message: type[Message]) -> Requests:

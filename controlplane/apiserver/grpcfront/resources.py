@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from controlplane.apiserver import audit, version
+from controlplane.apiserver import audit, disruption, version
 from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.binding import Binding
 from controlplane.apiserver.chain import BUILT
@@ -143,8 +144,17 @@ class Calls:
     async def delete(self, user: User, message: native.DeleteRequest) -> bytes:
         """Serve Delete."""
         request = self.request(user, "delete", message.reference, write_options(message.options))
-        answer = await self.api.delete(request, message.delete_options)
-        return wire.object_bytes(answer, request.warnings)
+        mark = self._disruption(request, message.disruption) if message.HasField("disruption") else None
+        answer = await self.api.delete(request, message.delete_options, mark=mark)
+        return wire.object_bytes(answer, request.warnings, brief=message.options.brief)
+
+    def _disruption(self, request: Request, given: native.Disruption) -> Callable[[Any], None]:
+        if request.kind.group_resource != "pods":
+            raise errors.BadRequestError(f"disruption: {request.kind.group_resource} have no such condition, only pods")
+        if not given.reason:
+            raise errors.BadRequestError("disruption.reason: Required value")
+        self.api.authorize(replace(request, verb="patch", subresource="status"))
+        return disruption.marker(given.reason, given.message)
 
     async def delete_collection(self, user: User, message: native.DeleteCollectionRequest) -> bytes:
         """Serve DeleteCollection; the answer says how it went, not what was deleted."""

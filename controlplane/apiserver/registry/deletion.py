@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ _ATTEMPTS = 20
 _AT_ONCE = 100
 """Members of a collection that are deleted side by side, and so share transactions."""
 STATUS = kinds.of(meta.Status)
+Mark = Callable[[Any], None]
 
 
 def check_options(options: meta.DeleteOptions) -> None:
@@ -65,11 +67,17 @@ class Deleter:
         self._steps = admission.steps("delete", resource.kind)
 
     async def delete(
-        self, request: Request, options: meta.DeleteOptions, *, extra: Sequence[Put | Compare] = ()
+        self,
+        request: Request,
+        options: meta.DeleteOptions,
+        *,
+        extra: Sequence[Put | Compare] = (),
+        mark: Mark | None = None,
     ) -> Answer:
         """Delete one object, or begin to.
 
-        `extra` is written and compared in the transaction that marks or removes it.
+        `extra` is written and compared in the transaction that marks or removes it. Of graceful kinds, `mark` changes
+        what is stored as marked; an object that is being deleted already stays as it is.
         Raises NotFoundError, ConflictError (preconditions, fence), InvalidError (options) and what admission raises.
         """
         check_options(options)
@@ -78,7 +86,7 @@ class Deleter:
         base = await self._writer.base(request.namespace, request.name)
         for _ in range(_ATTEMPTS):
             try:
-                return await self._attempt(request, options, base, extra)
+                return await self._attempt(request, options, base, extra, mark)
             except CompareFailed as failed:
                 companions.check_fence(request.options.fence, failed)
                 self._check_extra(extra, failed)
@@ -105,7 +113,12 @@ class Deleter:
                     raise failed
 
     async def _attempt(
-        self, request: Request, options: meta.DeleteOptions, base: Base, extra: Sequence[Put | Compare]
+        self,
+        request: Request,
+        options: meta.DeleteOptions,
+        base: Base,
+        extra: Sequence[Put | Compare],
+        mark: Mark | None,
     ) -> Answer:
         if not base.revision:
             raise errors.not_found(self.resource.kind.group_resource, request.name)
@@ -123,10 +136,17 @@ class Deleter:
             if self.resource.strategy.begin_delete(obj):
                 base, obj = await self._write(request, base, obj, extra)
                 return self._answer(obj, base.revision)
-        return await self._delete(request, options, base, old, extra)
+        return await self._delete(request, options, base, old, extra=extra, mark=mark)
 
     async def _delete(
-        self, request: Request, options: meta.DeleteOptions, base: Base, old: Any, extra: Sequence[Put | Compare]
+        self,
+        request: Request,
+        options: meta.DeleteOptions,
+        base: Base,
+        old: Any,
+        *,
+        extra: Sequence[Put | Compare],
+        mark: Mark | None,
     ) -> Answer:
         obj = type(old)()
         obj.CopyFrom(old)
@@ -137,8 +157,10 @@ class Deleter:
             if not base.current:
                 again = await self._writer.base(request.namespace, request.name, current=True)
                 if again.revision != base.revision:
-                    return await self._attempt(request, options, again, extra)
+                    return await self._attempt(request, options, again, extra, mark)
             return self._answer(old, base.revision)
+        if marked and mark is not None and not old.metadata.HasField("deletionTimestamp"):
+            mark(obj)
         if set_propagation(obj, mine, self.resource.strategy.garbage_policy):
             marked = True
         held = bool(obj.metadata.finalizers)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.integration.apiserver.objects import config_map, pod, replica_set
 from wharfinger.api import errors
+from wharfinger.api import pods as podfacts
 from wharfinger.api.types import apps, core, policy
 from wharfinger.client import Client
 
@@ -141,9 +142,43 @@ async def test_evictions_ask_the_budget(client: Client, namespace: str) -> None:
     stored.status.desiredHealthy, stored.status.currentHealthy, stored.status.expectedPods = 1, 2, 2
     await budgets.update_status(stored)
     await _evict(client, namespace, "one")
-    assert (await pods.get("one", namespace=namespace)).metadata.HasField("deletionTimestamp")
+    evicted = await pods.get("one", namespace=namespace)
+    assert evicted.metadata.HasField("deletionTimestamp")
+    why = podfacts.condition(evicted, "DisruptionTarget")
+    assert why is not None
+    assert (why.status, why.reason) == ("True", "EvictionByEvictionAPI")
     counted = await budgets.get("budget", namespace=namespace)
     assert (counted.status.disruptionsAllowed, list(counted.status.disruptedPods)) == (0, ["one"])
     with pytest.raises(errors.TooManyRequestsError):
         await _evict(client, namespace, "two")
     assert not (await pods.get("two", namespace=namespace)).metadata.HasField("deletionTimestamp")
+
+
+async def test_a_displaced_pod_says_why_in_the_same_write(client: Client, namespace: str) -> None:
+    pods = client.resource(core.Pod)
+    made = await pods.create(pod("slow", namespace, node="n1"))
+    at_once = pod("quick", namespace, node="n1")
+    at_once.spec.terminationGracePeriodSeconds = 0
+    await pods.create(at_once)
+    async with client.writer() as writer:
+        with pytest.raises(errors.ConflictError, match="UID"):
+            await writer.displace("slow", namespace=namespace, uid="another", reason="Test", message="away")
+        for name in ("slow", "quick"):
+            await writer.displace(name, namespace=namespace, reason="Test", message="away")
+        with pytest.raises(errors.NotFoundError):
+            await writer.displace("quick", namespace=namespace, reason="Test", message="away")
+        with pytest.raises(errors.BadRequestError, match=r"disruption.reason"):
+            await writer.displace("slow", namespace=namespace, reason="", message="away")
+    seen: list[tuple[str, str, bool, bool]] = []
+    async for events in pods.watch(namespace=namespace, resource_version=made.metadata.resourceVersion):
+        for event in (event for event in events if event.type != "BOOKMARK"):
+            metadata, why = event.object.metadata, podfacts.condition(event.object, "DisruptionTarget")
+            seen.append((event.type, metadata.name, metadata.HasField("deletionTimestamp"), why is not None))
+        if seen and seen[-1][0] == "DELETED":
+            break
+    assert seen == [
+        ("ADDED", "quick", False, False),
+        ("MODIFIED", "slow", True, True),
+        ("MODIFIED", "quick", True, True),
+        ("DELETED", "quick", True, True),
+    ]

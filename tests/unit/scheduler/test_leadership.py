@@ -41,7 +41,8 @@ class Writer:
     async def patch(self, *_: Any, **__: Any) -> None:
         return
 
-    async def delete(self, _: object, name: str, *, uid: str | None, **__: Any) -> None:
+    async def displace(self, name: str, *, uid: str | None, reason: str, **__: Any) -> None:
+        assert reason == "PreemptionByScheduler"
         if Writer.refusal is not None:
             raise Writer.refusal
         Writer.deleted.append((name, uid))

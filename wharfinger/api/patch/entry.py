@@ -9,12 +9,15 @@ from wharfinger.api.codec import text
 from wharfinger.api.codec.decode import Decoded, Validation, from_value
 from wharfinger.api.codec.encode import to_json
 from wharfinger.api.codec.issues import FieldIssue, plain, strict_error
+from wharfinger.api.codec.selfcoded import SelfCoded
 from wharfinger.api.errors import BadRequestError, FieldError, InvalidError, UnsupportedMediaTypeError
 from wharfinger.api.patch.json import json_patch
 from wharfinger.api.patch.merge import merge_patch
 from wharfinger.api.patch.strategic import strategic_merge
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from google.protobuf.message import Message
 
 PatchType = Literal["json", "merge", "strategic"]
@@ -64,6 +67,40 @@ def apply(current: M, body: bytes, patch_type: str, *, validation: Validation = 
     """
     kind = PATCH_TYPES.get(patch_type, patch_type)
     patch, found = parse(body, kind, validation=validation)
+    if kind != "json" and not isinstance(current, SelfCoded) and _is_partial(patch, current):
+        return _apply_to_parts(current, patch, kind, validation, found)
+    return _apply(current, patch, kind, validation, found)
+
+
+def _is_partial(patch: Mapping[str, Any], current: Message) -> bool:
+    """Whether a patch only changes parts of the object that are messages of their own, and leaves out another one."""
+    fields = current.DESCRIPTOR.fields_by_name
+    parts = [fields.get(name) for name in patch]
+    return len(parts) < len(fields) and all(
+        part is not None and part.type == part.TYPE_MESSAGE and not part.is_repeated for part in parts
+    )
+
+
+def _apply_to_parts(
+    current: M, patch: Mapping[str, Any], kind: str, validation: Validation, found: list[FieldIssue]
+) -> Decoded[M]:
+    """Do the same, but turn only the parts that the patch names into JSON and back: of a pod's status, not its spec."""
+    before = type(current)()
+    for name in patch:
+        if current.HasField(name):
+            getattr(before, name).CopyFrom(getattr(current, name))
+    decoded = _apply(before, patch, kind, validation, found)
+    after = type(current)()
+    after.CopyFrom(current)
+    for name in patch:
+        after.ClearField(name)
+        if decoded.message.HasField(name):
+            getattr(after, name).CopyFrom(getattr(decoded.message, name))
+    decoded.message = after
+    return decoded
+
+
+def _apply(current: M, patch: Any, kind: str, validation: Validation, found: list[FieldIssue]) -> Decoded[M]:
     document = to_json(current)
     message_class = type(current)
     match kind:
@@ -78,7 +115,7 @@ def apply(current: M, body: bytes, patch_type: str, *, validation: Validation = 
                 if name in document:
                     patched[name] = document[name]
         case _:
-            raise UnsupportedMediaTypeError(f"{patch_type!r} is none of the patch types {', '.join(PATCH_TYPES)}")
+            raise UnsupportedMediaTypeError(f"{kind!r} is none of the patch types {', '.join(PATCH_TYPES)}")
     return _decode(patched, message_class, validation, found)
 
 

@@ -7,7 +7,8 @@ from typing import TypeVar, Unpack
 
 from google.protobuf.message import Message
 
-from wharfinger.api import errors, kinds
+from wharfinger.api import errors, kinds, times
+from wharfinger.api.types import core
 from wharfinger.client.http.resources import HttpResourceClient
 from wharfinger.client.http.transport import HttpTransport
 from wharfinger.client.options import DeleteOptions, PatchOptions, WriteOptions
@@ -52,6 +53,23 @@ class HttpWriter(Writer):
         """See Writer.delete."""
         async with self._slots:
             await self._resource(message).delete(name, namespace=namespace, **options)
+
+    async def displace(
+        self, pod: str, *, namespace: str, reason: str, message: str, uid: str | None = None, brief: bool = False
+    ) -> None:
+        """See Writer.displace: two requests, as Kubernetes' own components make them."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": times.format_seconds(times.now().seconds),
+        }
+        patch = {"metadata": {"uid": uid} if uid else {}, "status": {"conditions": [condition]}}
+        await self.patch(
+            core.Pod, pod, patch=patch, patch_type="strategic", subresource="status", namespace=namespace, brief=brief
+        )
+        await self.delete(core.Pod, pod, namespace=namespace, uid=uid)
 
     async def close(self) -> None:
         """Take no more writes."""
