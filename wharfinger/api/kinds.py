@@ -42,6 +42,8 @@ class Kind:
     subresources: tuple[str, ...]
     etcd_prefix: str
     """Without a trailing slash; empty for kinds that are never stored."""
+    inert: str = ""
+    """What does not happen, where objects are stored and nothing acts on them yet; empty for all others."""
 
     @cached_property
     def api_version(self) -> str:
@@ -124,6 +126,7 @@ def _read(module: Any) -> Iterator[Kind]:
             verbs=tuple(entry.verbs) or (ALL_VERBS if entry.resource else ()),
             subresources=tuple(entry.subresources),
             etcd_prefix=entry.etcd_prefix,
+            inert=entry.inert,
         )
 
 

@@ -103,7 +103,10 @@ async def _apply_one(
     except StatusError as error:
         reporter.status(error, source=f"applying {quoted(manifest.source)}")
         return
-    reporter.done(document, action)
+    if action == "created":
+        reporter.made(document, kind)
+    else:
+        reporter.done(document, action)
 
 
 async def _merge_there(

@@ -11,6 +11,7 @@ import click
 from wharfinger.api.types import authentication, authorization
 from wharfinger.cli.columns import print_columns
 from wharfinger.cli.failures import CommandError, complain
+from wharfinger.cli.helping import Group
 from wharfinger.cli.output import document_of, dump_json, dump_yaml
 from wharfinger.cli.session import Session, command
 from wharfinger.cli.targets import find_kind
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from wharfinger.api.kinds import Kind
 
 
-@click.group(name="auth")
+@click.group(cls=Group, name="auth")
 def auth() -> None:
     """Show who you are and what you may do."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wharfinger.cli.failures import CommandError
+from wharfinger.cli.helping import Group
 from wharfinger.cli.session import Session, command
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _TRIES = 5
 _GROUP = "certificatesigningrequest.certificates.k8s.io"
 
 
-@click.group()
+@click.group(cls=Group)
 def certificate() -> None:
     """Approve or deny requests for certificates."""
 

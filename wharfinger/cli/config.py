@@ -18,13 +18,14 @@ import yaml
 
 from wharfinger.cli.columns import print_columns
 from wharfinger.cli.failures import CommandError
+from wharfinger.cli.helping import Group
 from wharfinger.cli.session import Session, command
 
 _SECRETS = ("client-certificate-data", "client-key-data", "certificate-authority-data")
 _REDACTED = ("token", "password")
 
 
-@click.group(name="config")
+@click.group(cls=Group, name="config")
 def config() -> None:
     """Look at and change the kubeconfig."""
 

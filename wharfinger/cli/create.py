@@ -122,7 +122,7 @@ async def _create(
     if save_config:
         manifest = Manifest(annotated(manifest.document, namespace), manifest.source)
     if reporter.dry_run == "client":
-        reporter.done(local(manifest.document, namespace), "created")
+        reporter.made(local(manifest.document, namespace), kind)
         return
     try:
         raw = await client.raw(kind).create(manifest.json(), namespace=namespace, **options)
@@ -136,7 +136,7 @@ async def _create(
     if document.get("kind") == "Status":
         # Bindings are answered with a Status.
         document = manifest.document
-    reporter.done(document, "created")
+    reporter.made(document, kind)
 
 
 def local(document: dict[str, Any], namespace: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import grpc.aio
 
 from wharfinger.cli.columns import print_columns
 from wharfinger.cli.failures import SilentExit, complain
+from wharfinger.cli.helping import Group
 from wharfinger.cli.session import Session, command
 from wharfinger.proto.native import etcd_v1_pb2 as care
 from wharfinger.proto.native import etcd_v1_pb2_grpc
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@click.group(name="etcd")
+@click.group(cls=Group, name="etcd")
 def etcd() -> None:
     """Look after the etcd behind the apiservers.
 

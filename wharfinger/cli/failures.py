@@ -115,7 +115,8 @@ def _say(error: BaseException) -> int:
         complain(f"error: unknown flag: {error.option_name}\nSee '{_usage(error)} --help' for usage.")
         return 1
     if isinstance(error, click.UsageError):
-        complain(f"error: {error.format_message()}\nSee '{_usage(error)} --help' for usage.")
+        words = error.format_message().partition(" Choose from:\n")[0]  # the names are in the argument's own
+        complain(f"error: {words}\nSee '{_usage(error)} --help' for usage.")
         return 1
     if isinstance(error, click.ClickException):
         complain(f"error: {error.format_message()}")

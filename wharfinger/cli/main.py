@@ -16,6 +16,7 @@ import click
 
 from wharfinger.cli import failures
 from wharfinger.cli.commands import COMMANDS, Entry
+from wharfinger.cli.helping import unknown_command
 
 _SWITCHED = {**dict.fromkeys(("1", "t", "T", "true", "True", "TRUE"), True),
              **dict.fromkeys(("0", "f", "F", "false", "False", "FALSE"), False)}  # fmt: skip
@@ -67,7 +68,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Say an unknown command as kubectl does."""
         if args and args[0] not in self.table and not ctx.resilient_parsing:
-            raise failures.CommandError(f'unknown command "{args[0]}" for "wharf"')
+            raise failures.CommandError(unknown_command(args[0], self.table))
         name, command, rest = super().resolve_command(ctx, args)
         return name, command, rest if command is None else with_plain_flags(command, rest)
 

@@ -14,6 +14,7 @@ import click
 
 from wharfinger.api.tables.text import duration
 from wharfinger.cli.failures import CommandError
+from wharfinger.cli.helping import Group
 
 #: stem, user, groups: the client certificates of a control plane (signed by ca).
 CLIENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -24,7 +25,7 @@ CLIENTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def pki() -> None:
     """Make and look at the cluster's certificates."""
 

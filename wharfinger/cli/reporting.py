@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wharfinger.api.errors import StatusError
+    from wharfinger.api.kinds import Kind
 
 FORMATS = ("json", "jsonpath", "jsonpath-as-json", "jsonpath-file", "name", "yaml")
 DRY_RUN = click.option(
@@ -32,6 +33,7 @@ class Reporter:
         self.dry_run = dry_run
         self.failed = False
         self._printer = DocumentPrinter(self.output) if self.output.format else None
+        self._noted: set[str] = set()
 
     def done(self, document: dict[str, Any], action: str) -> None:
         """Say that something was done to an object."""
@@ -53,6 +55,14 @@ class Reporter:
         """Say a mistake on this side."""
         self.failed = True
         complain(f"error: {message}" if not message.startswith("error") else message)
+
+    def made(self, document: dict[str, Any], kind: Kind) -> None:
+        """Say that an object was created, and once of a kind that nothing acts on it yet."""
+        self.done(document, "created")
+        if kind.inert and kind.kind not in self._noted:
+            self._noted.add(kind.kind)
+            sys.stdout.flush()
+            complain(f"Note: {kind.kind} is only stored so far: {kind.inert}.")
 
     def warnings(self, texts: Sequence[str]) -> None:
         """Say the server's warnings."""

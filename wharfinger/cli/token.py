@@ -16,6 +16,7 @@ import click
 from wharfinger.cli.columns import print_columns
 from wharfinger.cli.durations import parse_duration
 from wharfinger.cli.failures import CommandError
+from wharfinger.cli.helping import Group
 from wharfinger.cli.session import Session, command
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _DEFAULT_GROUP = "system:bootstrappers:wharfinger:default-node-token"
 
 
-@click.group()
+@click.group(cls=Group)
 def token() -> None:
     """Make, list and delete the tokens by which new nodes join."""
 

@@ -10,6 +10,7 @@ from wharfinger.api import quantity
 from wharfinger.api.types import core, metrics
 from wharfinger.cli.columns import print_columns
 from wharfinger.cli.failures import CommandError, complain
+from wharfinger.cli.helping import Group
 from wharfinger.cli.session import Session, command
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _SORT = click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="Th
 _HEADERS = click.option("--no-headers", is_flag=True, help="Without the line of titles.")
 
 
-@click.group()
+@click.group(cls=Group)
 def top() -> None:
     """Show what nodes and pods use."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from wharfinger.cli.helping import Group
 from wharfinger.devtools.cluster import APISERVER, Cluster, own_network
 from wharfinger.devtools.containerd import DevtoolsError
 
@@ -49,7 +50,7 @@ def local() -> Cluster:
     return cluster
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Develop Wharfinger: a cluster on this machine, tests, lint, benchmarks."""
 
