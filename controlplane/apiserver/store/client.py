@@ -6,6 +6,10 @@ taken. That serves host names and certificates of each member alike, which gRPC'
 addresses does not. Reads are repeated until `EtcdConfig.patience` is over. Transactions are never repeated here:
 whether that is safe only :mod:`commit` knows.
 
+**A new leader.** What a member had passed on to a leader that died is lost, and the member waits for it until its own
+time is over (seven seconds). So a call that takes long is looked into (:mod:`inquiry`): when there is a new leader,
+or the member says nothing at all, the call is given up and its outcome found out elsewhere.
+
 Losing etcd is logged once, and once more when it is back.
 """
 
@@ -23,6 +27,7 @@ import grpc
 
 from controlplane.apiserver.store import metrics
 from controlplane.apiserver.store.failures import EtcdFailure, Overloaded, Unanswered, classify
+from controlplane.apiserver.store.inquiry import Inquiry
 from controlplane.apiserver.store.types import KeyValue, RangeResult
 from wharfinger.daemon import ClientFiles, Follower
 from wharfinger.proto.etcd import rpc_pb2, rpc_pb2_grpc
@@ -141,8 +146,11 @@ class EtcdClient:
         self.config = config
         self.endpoints: list[Endpoint] = []
         self._retiring: set[asyncio.Task[None]] = set()
-        self.moved: list[Callable[[], None]] = []
-        """Called when all connections are made anew: whoever has a stream opens it again."""
+        self.moved: list[Callable[[Endpoint], None]] = []
+        """Called with an endpoint that is of no use any more: whoever has a stream there opens it elsewhere."""
+        self.term = 0
+        """The highest term of etcd's leaders that an answer has told."""
+        self._inquiry = Inquiry(self)
         self._current = 0
         self._lost_since: float | None = None
         self.seen = 0
@@ -186,11 +194,22 @@ class EtcdClient:
             task = asyncio.get_running_loop().create_task(_retire(endpoint), name="retire connection to etcd")
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
+        for endpoint in old:
+            self.tell_moved(endpoint)
+
+    def tell_moved(self, endpoint: Endpoint) -> None:
+        """Tell those who have streams at an endpoint to open them elsewhere."""
         for moved in self.moved:
-            moved()
+            moved(endpoint)
+
+    def prefer(self, endpoint: Endpoint) -> None:
+        """Send the next call to this endpoint."""
+        if endpoint in self.endpoints:
+            self._current = self.endpoints.index(endpoint)
 
     async def close(self) -> None:
         """Close the channels; calls under way fail."""
+        await self._inquiry.close()
         retiring = list(self._retiring)
         for task in retiring:
             task.cancel()
@@ -245,8 +264,15 @@ class EtcdClient:
         """Make one call, once. Raises EtcdFailure."""
         target = endpoint or self.endpoint
         start = time.perf_counter()
+        call = send(target)
+        timer = self._inquiry.timer(call, target) if endpoint is None else None
         try:
-            answer = await send(target)
+            answer = await call
+        except asyncio.CancelledError:
+            if timer is None or not self._inquiry.gave_up(call):
+                raise
+            metrics.ETCD_ERRORS.labels(operation, "GivenUp").inc()
+            raise Unanswered("the member waits for a leader that is gone, or does not answer") from None
         except grpc.aio.AioRpcError as error:
             failure = classify(error)
             metrics.ETCD_ERRORS.labels(operation, type(failure).__name__).inc()
@@ -259,6 +285,8 @@ class EtcdClient:
         except grpc.aio.UsageError as error:  # the channel was closed under the call
             raise Unanswered("the connection to etcd is closed") from error
         finally:
+            if timer is not None:
+                self._inquiry.done(call, timer)
             metrics.ETCD_SECONDS.labels(operation).observe(time.perf_counter() - start)
         if self._lost_since is not None and endpoint is None:
             self.answered()
@@ -282,6 +310,7 @@ class EtcdClient:
         timeout = self.config.timeout
         answer: rpc_pb2.TxnResponse = await self.call("txn", lambda endpoint: endpoint.txn(request, timeout=timeout))
         self.seen = answer.header.revision
+        self.term = max(self.term, answer.header.raft_term)
         return answer
 
     async def range_raw(self, request: rpc_pb2.RangeRequest) -> rpc_pb2.RangeResponse:
@@ -292,6 +321,7 @@ class EtcdClient:
             operation, lambda endpoint: endpoint.kv.Range(request, timeout=timeout)
         )
         self.seen = answer.header.revision
+        self.term = max(self.term, answer.header.raft_term)
         return answer
 
     async def range(

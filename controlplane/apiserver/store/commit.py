@@ -15,27 +15,30 @@ independent:
 Pacing: an idle store commits at once. After a group of two or more the next waits until the queue is as long again, for
 3 ms at most: those whose answers just went out are about to write again, and a group of one would make them all wait.
 
-**Lost answers.** A transaction that got no answer may have happened, or may happen yet. Its members are settled from
-history: etcd is asked for every event since the last revision seen before the transaction was sent. A member whose
-value shows up there has happened at that revision (also when it was changed or deleted again since). One that does
-not is sent once more, if it compares a key that it writes: should the first copy be applied after all, one of the two
-compares fails, and the history is read again. Writes that compare nothing of what they write cannot be repeated: they
-end in 504, as do those whose history was compacted meanwhile. Callers wait for all that, `EtcdConfig.patience` seconds
-at most; a write that was never sent ends in 503 then.
+**Lost answers.** A transaction that got no answer may have happened, or may happen yet: seconds later, say when a
+stopped leader goes on and passes it to the new one. So that a second copy can never follow a first, every transaction
+compares that a key of ours is *not* there (:class:`encode.Guard`); it costs etcd a look-up. When an answer is lost that
+key is made: from then on no copy that is still under way can happen, and the next transactions have another key. Then
+members are settled from history: etcd is asked for every event since the last revision seen before the transaction was
+sent. A member whose value shows up there has happened at that revision (also when it was changed or deleted again
+since). One that does not has not happened and never will, and is sent again. Only where history was compacted
+meanwhile, or the key cannot be made (no space), the outcome stays unknown: 504. Callers wait for all that,
+`EtcdConfig.patience` seconds at most; a write that was never sent ends in 503 then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from controlplane.apiserver.store import encode, metrics
 from controlplane.apiserver.store.client import EtcdClient, from_pb
-from controlplane.apiserver.store.failures import EtcdFailure, NoSpace, Overloaded, Unanswered
-from controlplane.apiserver.store.types import Committed, CompareFailed, KeyValue, Write
+from controlplane.apiserver.store.failures import EtcdFailure, LeaseGone, NoSpace, Overloaded, Unanswered
+from controlplane.apiserver.store.types import Committed, CompareFailed, KeyValue, Put, Write
 from wharfinger.api import errors
 
 log = logging.getLogger(__name__)
@@ -43,6 +46,9 @@ log = logging.getLogger(__name__)
 MAX_TXN_OPS = 128
 GROUP_BYTES = 1_000_000
 PAUSE = 0.003
+GUARDS = "/wharfinger/guards/"
+GUARD_SECONDS = 30 * 86_400
+"""How long a guard stays: longer than any host sleeps with somebody's request in its memory."""
 MAX_DEFERRED = 256
 """Members passed over while a group is filled, before looking further stops paying."""
 
@@ -50,7 +56,7 @@ MAX_DEFERRED = 256
 class Member:
     """One write on its way."""
 
-    __slots__ = ("base", "body", "deadline", "future", "keys", "lost", "ops", "uncertain", "write", "writes")
+    __slots__ = ("base", "body", "deadline", "future", "guard", "keys", "ops", "uncertain", "write", "writes")
 
     def __init__(self, write: Write, leases: Sequence[int], future: asyncio.Future[Committed], deadline: float) -> None:
         self.write = write
@@ -66,13 +72,8 @@ class Member:
         """A revision from before it was first sent."""
         self.uncertain = False
         """Whether it was sent without an answer."""
-        self.lost: CompareFailed | None = None
-        """The answer to its repetition, until history has told whether the first copy was the winner."""
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether it compares a key that it writes: then of two copies only one can happen, as all or nothing."""
-        return not self.writes or not self.writes.isdisjoint(key for key, _ in self.write.compares)
+        self.guard: encode.Guard | None = None
+        """Of the transaction in which it was sent last."""
 
 
 class Committer:
@@ -104,6 +105,10 @@ class Committer:
         """Seconds before the next attempt: longer with each refusal of an etcd that has too many requests."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+        self._series = uuid.uuid4().hex[:16]
+        self._guards = 0
+        self._guard = self._new_guard()
+        self._guard_lease = 0
 
     async def commit(self, write: Write, leases: Sequence[int], *, lazy: bool = False) -> Committed:
         """Commit one write. Raises CompareFailed, EtcdFailure (refused, nothing written) or StatusError."""
@@ -229,11 +234,13 @@ class Committer:
     async def _send(self, group: list[Member]) -> None:
         try:
             base = self._client.seen or await self._client.revision()
+            guard = self._guard
             for member in group:
                 if not member.base:
                     member.base = base
+                member.guard = guard
             single = len(group) == 1
-            body = group[0].body if single else _encode(group)
+            body = guard.single(group[0].body) if single else _encode(group, guard)
             answer = await self._client.txn(body)
         except Overloaded:
             self._overload_pause = min(max(2 * self._overload_pause, 0.01), 0.5)
@@ -263,6 +270,12 @@ class Committer:
             log.exception("sending a group failed")
             return
         self._overload_pause = 0.0
+        if not answer.succeeded and _shows(answer, guard):
+            # An answer was lost before, and the guard made: this has not happened.
+            if self._guard is guard:
+                self._guard = self._new_guard()
+            self._recover(group)
+            return
         metrics.GROUP_SIZE.observe(len(group))
         revision = answer.header.revision
         if single:
@@ -296,12 +309,7 @@ class Committer:
                 for kv in response.response_range.kvs:
                     found = from_pb(kv)
                     current[found.key] = found
-            if member.uncertain:
-                # It lost, but against whom? Perhaps against its own first copy.
-                member.lost = CompareFailed(current)
-                self._recover([member])
-            else:
-                self._lose(member, CompareFailed(current))
+            self._lose(member, CompareFailed(current))
 
     def _lose(self, member: Member, lost: CompareFailed) -> None:
         if not member.future.done():
@@ -362,11 +370,11 @@ class Committer:
 
     async def _settle_from_history(self, members: list[Member]) -> list[Member]:
         """End the members that have happened; return those to be sent again. Raises EtcdFailure."""
-        if not members:
-            await self._client.probe()
-            return []
-        base = min(member.base for member in members)
         await self._client.probe()
+        if not members:
+            return []
+        final = await self._end_copies(members)
+        base = min(member.base for member in members)
         events, first = await self._client.history(base + 1)
         puts: dict[tuple[str, bytes], int] = {}
         deleted: dict[str, int] = {}
@@ -387,13 +395,36 @@ class Committer:
                 self._done(member, found.pop())
             elif member.base + 1 < first:
                 self._fail(member, _unknown())  # what would tell is compacted
-            elif member.lost is not None:
-                self._lose(member, member.lost)
-            elif member.repeatable:
+            elif final:
+                member.uncertain = False
                 again.append(member)
             else:
                 self._fail(member, _unknown())
         return again
+
+    async def _end_copies(self, members: Sequence[Member]) -> bool:
+        """See to it that no copy of these that is still under way can happen; False when etcd has no room for that.
+
+        Raises EtcdFailure.
+        """
+        if all(member.guard is not self._guard for member in members):
+            return True  # made already
+        try:
+            if not self._guard_lease:
+                self._guard_lease = await self._client.grant(GUARD_SECONDS)
+            made = Write(puts=[Put(self._guard.key, b"")])
+            await self._client.txn(encode.member(made, [self._guard_lease]))
+        except NoSpace:
+            return False
+        except LeaseGone:
+            self._guard_lease = 0
+            raise
+        self._guard = self._new_guard()
+        return True
+
+    def _new_guard(self) -> encode.Guard:
+        self._guards += 1
+        return encode.Guard(f"{GUARDS}{self._series}/{self._guards}")
 
     def _expire(self) -> None:
         now = self._loop.time()
@@ -409,8 +440,13 @@ class Committer:
         self._queue = deque(member for member in self._queue if keep(member))
 
 
-def _encode(group: list[Member]) -> bytes:
-    return encode.group([member.body for member in group], puts=any(member.write.puts for member in group))
+def _encode(group: list[Member], guard: encode.Guard) -> bytes:
+    return guard.group([member.body for member in group], puts=any(member.write.puts for member in group))
+
+
+def _shows(answer: Any, guard: encode.Guard) -> bool:
+    """Whether a failed transaction failed for its guard."""
+    return any(kv.key == guard.raw for response in answer.responses for kv in response.response_range.kvs)
 
 
 def _unknown() -> errors.TimeoutError_:

@@ -2,7 +2,7 @@
 
 A member is a ``TxnRequest``: the compares; in the success branch puts and deletes; in the failure branch a range of
 each compared key, so that a loser learns what is there now. A group is a ``TxnRequest`` whose success branch holds
-the members as nested transactions. Field numbers are those of ``proto/etcd/rpc.proto``.
+the members as nested transactions. Both carry a :class:`Guard`. Field numbers are those of ``proto/etcd/rpc.proto``.
 """
 
 from __future__ import annotations
@@ -58,18 +58,39 @@ def member(write: Write, leases: Sequence[int]) -> bytes:
     return b"".join(parts + ranges)
 
 
-# failure: RequestOp{request_put{key: "\0"}}
-_COSTS_SPACE = b"\x1a\x05\x12\x03\x0a\x01\x00"
+class Guard:
+    """A key that must not be there for a transaction to happen: once it is made, no copy under way can any more."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.raw = key.encode("utf-8", "surrogateescape")
+        sized = varint(len(self.raw)) + self.raw
+        # Compare{target=MOD, key, mod_revision=0}
+        body = b"\x10\x02\x1a" + sized + b"\x30\x00"
+        compare = b"\x0a" + varint(len(body)) + body
+        # failure: RequestOp{request_range{key}}
+        body = b"\x0a" + varint(len(sized) + 1) + b"\x0a" + sized
+        self._tells = compare + b"\x1a" + varint(len(body)) + body
+        # failure: RequestOp{request_put{key, ignore_value, ignore_lease}}
+        body = b"\x0a" + sized + b"\x28\x01\x30\x01"
+        body = b"\x12" + varint(len(body)) + body
+        self._costs_space = b"\x1a" + varint(len(body)) + body
+
+    def single(self, body: bytes) -> bytes:
+        """Return a member as a transaction that also asks for the guard, and shows it when it failed."""
+        return body + self._tells
+
+    def group(self, members: Iterable[bytes], *, puts: bool) -> bytes:
+        """Return members as one transaction; it fails as a whole when the guard is there.
+
+        `puts` tells whether any of them puts something. etcd's space quota looks at the puts of a transaction but not
+        into nested ones: a group would pass it, and fill the disk. So a group with puts has one more in its failure
+        branch, which is counted; it is done only when the guard is there, and then changes nothing of it.
+        """
+        return _nested(members, [self._tells, self._costs_space] if puts else [self._tells])
 
 
-def group(members: Iterable[bytes], *, puts: bool) -> bytes:
-    """Return members as one ``TxnRequest`` of nested transactions; `puts` tells whether any of them puts something.
-
-    etcd's space quota looks at the puts of a transaction but not into nested ones: a group would pass it, and fill
-    the disk. So a group with puts has one more in its failure branch, which is counted and, as the group has no
-    compares, never done.
-    """
-    parts: list[bytes] = [_COSTS_SPACE] if puts else []
+def _nested(members: Iterable[bytes], parts: list[bytes]) -> bytes:
     for body in members:
         size = varint(len(body))
         # success: RequestOp{request_txn}

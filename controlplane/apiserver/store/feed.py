@@ -70,6 +70,7 @@ class Feed:
         self._cluster = 0
         self._last: Any = None
         """The newest event that was applied; None when there was none since all was listed."""
+        self._endpoint: Any = None
         client.moved.append(self._move)
 
     async def run(self) -> None:
@@ -104,9 +105,9 @@ class Feed:
         self._in_vain += 1
         self._reading.cancel()
 
-    def _move(self) -> None:
-        """Break the stream: it goes on over a new connection."""
-        if self._reading is not None:
+    def _move(self, endpoint: Any) -> None:
+        """Break the stream if it is at an endpoint that is of no use: it goes on elsewhere."""
+        if self._reading is not None and self._endpoint is endpoint:
             self._reading.cancel()
 
     def start_over(self, reason: str) -> None:
@@ -164,7 +165,7 @@ class Feed:
                 raise HistoryGap(self._gap)
             before = self._sink.revision
             metrics.STREAMS.labels(reason).inc()
-            endpoint = self._client.endpoint
+            endpoint = self._endpoint = self._client.endpoint
             stream = endpoint.watch.Watch(metadata=(("hasleader", "true"),))
             # A task of its own: grpc.aio's stream.cancel() does not wake a write that waits for the connection.
             reading = self._reading = asyncio.get_running_loop().create_task(self._read(stream))

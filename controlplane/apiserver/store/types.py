@@ -53,8 +53,8 @@ class Put(NamedTuple):
 class Write:
     """Several changes that happen all or not at all, under conditions that must all hold.
 
-    Compare at least one key that is put or deleted: such a write can be repeated after a lost answer. Values should be
-    unlike any that another writer would store (an object's uid, a time or a random number sees to that).
+    Values should be unlike any that another writer would store (an object's uid, a time or a random number sees to
+    that): by its values a write is found in history after a lost answer.
     """
 
     compares: Sequence[Compare] = ()

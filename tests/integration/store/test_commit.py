@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from controlplane.apiserver.store import Committed, Compare, CompareFailed, EtcdConfig, Put, Store, Write
+from controlplane.apiserver.store.failures import Unanswered
 from tests.integration.store.helpers import Making, change, create, delete, until
 from tests.support.etcd import Etcd
 from tests.support.proxy import Proxy
@@ -327,7 +330,7 @@ async def test_a_write_that_never_arrived_loses_to_one_that_came_between(make: M
         await store.stop()
 
 
-async def test_a_write_that_cannot_be_repeated_ends_in_504(make: Making) -> None:
+async def test_a_lost_write_that_compares_nothing_happens_once(make: Making) -> None:
     direct = await make.store()
     async with Proxy(make.etcd.endpoint) as proxy:
         store = await proxied(proxy)
@@ -336,15 +339,74 @@ async def test_a_write_that_cannot_be_repeated_ends_in_504(make: Making) -> None
         blind = asyncio.create_task(store.commit(Write(puts=[Put("/blind", b"value")])))
         await proxy.lost.wait()
         proxy.set("forward")
-        with pytest.raises(errors.TimeoutError_, match="may or may not have happened"):
-            await blind
+        done = await blind
+        found = await store.get("/blind")
+        assert (found.mod_revision, found.version) == (done.revision, 1)
         proxy.set("swallow")
         seen = asyncio.create_task(store.commit(Write(puts=[Put("/blind/seen", b"value")])))
         await happened(direct, "/blind/seen", b"value")
         proxy.set("down")
         proxy.set("forward")
-        assert (await seen).revision == (await store.get("/blind/seen")).mod_revision
+        found = await store.get("/blind/seen")
+        assert ((await seen).revision, found.version) == (found.mod_revision, 1)
         await store.stop()
+
+
+@pytest.mark.parametrize("others", [0, 5])
+async def test_a_copy_that_arrives_after_all_changes_nothing(
+    make: Making, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """A stopped leader may pass on seconds later what it was sent, when the key is absent again as at first."""
+    store = await make.store()
+    await create(store, "/before")
+    endpoint, real, late = store.client.endpoint, store.client.txn, []
+
+    async def lose(request: bytes) -> Any:
+        if not late:
+            late.append(request)
+            raise Unanswered("the leader is gone")
+        return await real(request)
+
+    monkeypatch.setattr(store.client, "txn", lose)
+    done, *_ = await asyncio.gather(
+        store.commit(put("/ghost/x", b"once")), *(store.commit(put(f"/ghost/{n}")) for n in range(others))
+    )
+    assert (await store.get("/ghost/x")).mod_revision == done.revision
+    await delete(store, "/ghost/x", done.revision)
+    answer = await endpoint.txn(late[0], timeout=5)
+    assert not answer.succeeded
+    assert await store.get("/ghost/x") is None
+    await create(store, "/after")
+
+
+async def test_a_guard_whose_own_answer_was_lost_holds_nothing_up(
+    make: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    store = await make.store(patience=0.3)
+    await create(store, "/before")
+    real, lost = store.client.txn, []
+
+    async def lose(request: bytes) -> Any:
+        if len(lost) < 2:
+            lost.append(request)
+            if len(lost) == 2:  # the guard
+                await real(request)
+                store.client.config = replace(store.client.config, timeout=0.01)
+            raise Unanswered("no answer")
+        return await real(request)
+
+    monkeypatch.setattr(store.client, "txn", lose)
+    monkeypatch.setattr(store.client, "history", stuck)
+    with pytest.raises(errors.TimeoutError_, match="may or may not have happened"):
+        await store.commit(put("/unknown"))
+    monkeypatch.undo()
+    store.client.config = replace(store.client.config, timeout=2.0)
+    for number in range(3):
+        await create(store, f"/after/{number}")
+
+
+async def stuck(_: int) -> Any:
+    raise Unanswered("no history")
 
 
 async def test_etcd_away_for_too_long_is_503_or_504(make: Making) -> None:

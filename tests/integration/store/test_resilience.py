@@ -13,6 +13,7 @@ from tests.integration.store.helpers import PODS, Making, change, collect, creat
 from tests.support.etcd import Etcd, cluster, free_ports
 from tests.support.proxy import Proxy
 from wharfinger.api import errors
+from wharfinger.proto.etcd import rpc_pb2
 
 EVENTS = 3000
 
@@ -346,5 +347,80 @@ async def test_the_death_of_the_member_in_use_is_survived() -> None:
         await cache.stop()
         await store.stop()
     finally:
+        for member in members:
+            member.stop()
+
+
+async def leader_of(store: Store) -> str:
+    """Return the endpoint of etcd's leader."""
+    for endpoint in store.client.endpoints:
+        status = await endpoint.maintenance.Status(rpc_pb2.StatusRequest(), timeout=5)
+        if status.leader == status.header.member_id:
+            return endpoint.address
+    raise AssertionError("etcd has no leader")
+
+
+@pytest.mark.parametrize(("way", "where"), [("kill", "follower"), ("pause", "leader")])
+async def test_a_new_leader_is_found_and_nothing_happens_twice(way: str, where: str) -> None:
+    """What was with the lost leader is settled elsewhere; each acknowledged write happened, once and in its order."""
+    members = await asyncio.to_thread(cluster, 3)
+    store = Store(EtcdConfig(endpoints=tuple(member.endpoint for member in members), patience=60.0))
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        await store.start()
+        cache = Cache(store, bookmark_period=0.5, progress_timeout=2.0)
+        cache.register(Resource(PODS, "pods"))
+        await cache.start()
+        watcher = await cache.watch(PODS)
+        first = await leader_of(store)
+        lost = next(member for member in members if member.endpoint == first)
+        at = next(one for one in store.client.endpoints if (one.address == first) == (where == "leader"))
+        store.client.prefer(at)
+        acknowledged: dict[str, list[int]] = {f"{PODS}a/{number}": [] for number in range(8)}
+        times: list[float] = []
+        going = True
+
+        async def write(key: str) -> None:
+            revision = 0
+            while going:
+                begun = asyncio.get_running_loop().time()
+                revision = await change(store, key, revision, b"%d" % len(acknowledged[key]))
+                acknowledged[key].append(revision)
+                times.append(asyncio.get_running_loop().time() - begun)
+                await asyncio.sleep(0.002)
+
+        tasks += [asyncio.create_task(write(key)) for key in acknowledged]
+
+        async def further(count: int) -> None:
+            wanted = {key: len(done) + count for key, done in acknowledged.items()}
+            await until(lambda: all(len(acknowledged[key]) >= wanted[key] for key in wanted), seconds=60)
+
+        await further(5)
+        times.clear()
+        lost.kill() if way == "kill" else lost.pause()
+        await further(20)
+        print(f"\netcd's leader lost ({way}, connected to the {where}): the longest write took {max(times):.2f} s")
+        if way == "pause":
+            lost.resume()  # it may now pass on what it was sent
+            await further(20)
+        going = False
+        await asyncio.gather(*tasks)
+        count = sum(map(len, acknowledged.values()))
+        events = await asyncio.wait_for(collect(watcher, lambda events: len(events) >= count), 60)
+        await cache.fresh()
+        seen: dict[str, list[int]] = {key: [] for key in acknowledged}
+        for event in events:
+            assert event.entry.value == b"%d" % len(seen[event.entry.key])
+            seen[event.entry.key].append(event.revision)
+        assert seen == acknowledged
+        assert {entry.key: entry.mod_revision for entry in cache.list(PODS).entries} == {
+            key: done[-1] for key, done in acknowledged.items()
+        }
+        await cache.stop()
+        await store.stop()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for member in members:
             member.stop()

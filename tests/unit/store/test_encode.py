@@ -37,15 +37,29 @@ def test_a_member_is_the_transaction_it_should_be(write: Write, lease: int) -> N
     assert rpc_pb2.TxnRequest.FromString(encode.member(write, leases)) == expected(write, leases)
 
 
-@given(st.lists(writes, max_size=4), st.booleans())
-def test_a_group_nests_its_members(members: list[Write], puts: bool) -> None:
-    request = rpc_pb2.TxnRequest()
+def guarded(request: rpc_pb2.TxnRequest, key: str) -> rpc_pb2.TxnRequest:
+    request.compare.add(target=rpc_pb2.Compare.MOD, key=key.encode(), mod_revision=0)
+    request.failure.add().request_range.key = key.encode()
+    return request
+
+
+@given(writes, keys)
+def test_a_guard_is_asked_for_last(write: Write, key: str) -> None:
+    leases = [0] * len(write.puts)
+    made = encode.Guard(key).single(encode.member(write, leases))
+    assert rpc_pb2.TxnRequest.FromString(made) == guarded(expected(write, leases), key)
+
+
+@given(st.lists(writes, max_size=4), st.booleans(), keys)
+def test_a_group_nests_its_members(members: list[Write], puts: bool, key: str) -> None:
+    request = guarded(rpc_pb2.TxnRequest(), key)
     for write in members:
         request.success.add().request_txn.CopyFrom(expected(write, [0] * len(write.puts)))
     if puts:
-        request.failure.add().request_put.key = b"\0"
+        put = request.failure.add().request_put
+        put.key, put.ignore_value, put.ignore_lease = key.encode(), True, True
     bodies = [encode.member(write, [0] * len(write.puts)) for write in members]
-    assert rpc_pb2.TxnRequest.FromString(encode.group(bodies, puts=puts)) == request
+    assert rpc_pb2.TxnRequest.FromString(encode.Guard(key).group(bodies, puts=puts)) == request
 
 
 def test_a_key_of_foreign_bytes_survives() -> None:
