@@ -223,8 +223,10 @@ class Api:
                 f"the server could not find the requested resource: {request.describe()}", details={}
             )
         if subresource not in subresources:
+            why = "" if subresource in BUILT | _CREATE | _UPDATE else f": {subresource} is not built yet"
             raise errors.MethodNotAllowedError(
-                f"the server does not allow this method on the requested resource: {request.verb} {request.describe()}",
+                "the server does not allow this method on the requested resource: "
+                f"{request.verb} {request.describe()}{why}",
                 details={},
             )
 
