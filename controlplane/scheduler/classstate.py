@@ -255,9 +255,6 @@ class ClassState:
 
     def narrowed(self, feasible: Bools) -> Ints:
         """Return the totals if only some of the feasible nodes were."""
-        rows = np.flatnonzero(feasible)
-        if len(rows) == 1:
-            return self._narrowed_to_one(int(rows[0]))
         total = np.zeros(self.table.size, np.int64)
         for scored in self.scores:
             total += scored.weight * scored.seen_with(feasible)[1]
@@ -265,8 +262,8 @@ class ClassState:
                 scored.score.focus(self.feasible)
         return np.where(feasible, total, INFEASIBLE)
 
-    def _narrowed_to_one(self, row: int) -> Ints:
-        """Do the same for a single node, without looking at the others."""
+    def total_alone(self, row: int) -> int:
+        """Return the total of a node if only that one were feasible, without looking at the others."""
         value = 0
         for scored in self.scores:
             if scored.score.focused:
@@ -276,9 +273,7 @@ class ClassState:
             raw = scored.raw[row : row + 1]
             bounds = scored.score.bounds(raw)
             value += scored.weight * int((raw if bounds is None else scored.score.scale(raw, bounds))[0])
-        total = np.full(self.table.size, INFEASIBLE, np.int64)
-        total[row] = value
-        return total
+        return value
 
     def first_refusal(self, row: int) -> Refusal | None:
         """Return the refusal of the first filter that refuses a row *now*, nothing kept being asked."""

@@ -18,27 +18,28 @@ import numpy as np
 from controlplane.scheduler import pinned
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.decisions import Diagnosis, Placement
+from controlplane.scheduler.foundvictims import Found
 from controlplane.scheduler.framework import Aspect, Bools
 from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.nominations import Nominations
-from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
-from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
-from controlplane.scheduler.preemption import (
-    Budget,
-    Found,
-    Preemption,
-    preempt,
+from controlplane.scheduler.nominationverdicts import (
+    Verdicts,
+    is_refused_by_nomination,
     refusals_by_nomination,
     refused_by_nomination,
 )
+from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
+from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
+from controlplane.scheduler.preemption import Preemption, preempt
 from controlplane.scheduler.profile import Profile
 from controlplane.scheduler.residents import Resident
+from controlplane.scheduler.victims import Budget
 
 CELLS = 1_000_000
 """Kinds x nodes kept; a cell takes 25 to 75 bytes."""
 WHOLE_DIAGNOSES = 32
 SEARCHES = 16
-"""Kinds of pods for which it is remembered who would have to make room."""
+"""Kinds of pods for which it is remembered who would have to make room, and what nominated pods change."""
 
 
 class Engine:
@@ -56,7 +57,7 @@ class Engine:
         self.nominations = Nominations()
         self.budgets: dict[str, Budget] = {}
         """PodDisruptionBudgets by key."""
-        self._found: OrderedDict[tuple[PodClass, int], Found] = OrderedDict()
+        self._searches: OrderedDict[tuple[PodClass, int], tuple[Found, Verdicts]] = OrderedDict()
         self._random = random.Random(seed)
         self._states: OrderedDict[PodClass, ClassState] = OrderedDict()
         self._diagnoses: dict[PodClass, tuple[int, Diagnosis]] = {}
@@ -92,7 +93,10 @@ class Engine:
         state = self.state(pod)
         total, feasible = state.total, state.feasible_count
         if self.nominations:
-            narrowed = self.narrowed_by_nominations(state, pod)
+            own = self._own_row(state, pod)
+            if own is not None:
+                return self._place(pod, state, own, total=state.total_alone(own), feasible=1, ties=1)
+            narrowed = self._narrowed(state, pod)
             if isinstance(narrowed, Diagnosis):
                 return narrowed
             if narrowed is not None:
@@ -102,16 +106,19 @@ class Engine:
             return self._diagnose(state)
         best = np.flatnonzero(total == total.max())
         row = int(best[0]) if len(best) == 1 else int(best[self._random.randrange(len(best))])
+        return self._place(pod, state, row, total=int(total[row]), feasible=feasible, ties=len(best))
+
+    def _place(self, pod: PodInfo, state: ClassState, row: int, *, total: int, feasible: int, ties: int) -> Placement:
         name = self.table.names[row]
         assert name is not None
         placement = Placement(
             node=name,
             row=row,
-            total=int(total[row]),
+            total=total,
             scores=tuple(int(scored.scaled[row]) for scored in state.scores),
             feasible=feasible,
             evaluated=len(self.table),
-            ties=len(best),
+            ties=ties,
             position=state.position,
             state=weakref.ref(state),
         )
@@ -145,19 +152,36 @@ class Engine:
 
     def narrowed_by_nominations(self, state: ClassState, pod: PodInfo) -> Bools | Diagnosis | None:
         """Return which nodes are feasible when nominated pods count, None when that changes nothing."""
-        row = self._own_row(state, pod)
-        if row is not None:
-            only = np.zeros_like(state.feasible)
-            only[row] = True
-            return only
-        refused = refused_by_nomination(pod, state, self.nominations)
+        own = self._own_row(state, pod)
+        if own is None:
+            return self._narrowed(state, pod)
+        only = np.zeros_like(state.feasible)
+        only[own] = True
+        return only
+
+    def _narrowed(self, state: ClassState, pod: PodInfo) -> Bools | Diagnosis | None:
+        """Do the same for a pod whose own nomination does not decide."""
+        verdicts = self._search(pod)[1]
+        refused = refused_by_nomination(pod, state, self.nominations, verdicts)
         if not len(refused) and state.feasible_count:
             return None
-        feasible = state.feasible.copy()
-        feasible[refused] = False
-        if feasible.any():
+        if state.feasible_count > len(refused):
+            feasible = state.feasible.copy()
+            feasible[refused] = False
             return feasible
-        return Diagnosis(state, refusals_by_nomination(pod, state, self.nominations))
+        return Diagnosis(state, refusals_by_nomination(pod, state, self.nominations, verdicts))
+
+    def _search(self, pod: PodInfo) -> tuple[Found, Verdicts]:
+        """Return what is remembered for pods of a kind and priority."""
+        kind = (pod.cls, pod.priority)
+        known = self._searches.get(kind)
+        if known is None:
+            known = self._searches[kind] = (Found(), Verdicts())
+            if len(self._searches) > SEARCHES:
+                self._searches.popitem(last=False)
+        else:
+            self._searches.move_to_end(kind)
+        return known
 
     def _own_row(self, state: ClassState, pod: PodInfo) -> int | None:
         """Return the row of the node that is kept for a pod, if it would take the pod now."""
@@ -165,7 +189,7 @@ class Engine:
         if row is None or not state.feasible[row]:
             return None
         if self.nominations.against(pod.nominated, key=pod.key, priority=pod.priority):
-            return None if row in refused_by_nomination(pod, state, self.nominations) else row
+            return None if is_refused_by_nomination(pod, state, self.nominations, row) else row
         return row
 
     def preempt(self, pod: PodInfo, diagnosis: Diagnosis) -> Preemption | None:
@@ -176,11 +200,6 @@ class Engine:
         known = diagnosis.preemptions.get(pod.priority)
         if known is not None and not self.nominations and not pod.nominated and pod.may_preempt:
             return Preemption(message=known)
-        kind = (pod.cls, pod.priority)
-        found = self._found.setdefault(kind, Found())
-        self._found.move_to_end(kind)
-        if len(self._found) > SEARCHES:
-            self._found.popitem(last=False)
         result = preempt(
             pod,
             diagnosis,
@@ -189,7 +208,7 @@ class Engine:
             nominations=self.nominations,
             budgets=self.budgets.values(),
             draw=self._random,
-            found=found,
+            found=self._search(pod)[0],
         )
         if result.chosen is None and not self.nominations and pod.may_preempt:
             diagnosis.preemptions[pod.priority] = result.message
@@ -204,7 +223,7 @@ class Engine:
         if state.feasible_count > 0:
             if not self.nominations or self._own_row(state, pod) is not None:
                 return None
-            refused = refused_by_nomination(pod, state, self.nominations)
+            refused = refused_by_nomination(pod, state, self.nominations, self._search(pod)[1])
             if len(refused) < state.feasible_count:
                 return None
             return Aspect.EXISTENCE | Aspect.USAGE | Aspect.PEERS

@@ -22,12 +22,14 @@ from controlplane.scheduler.decisions import Diagnosis
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.framework import Code, Ints, Refusal
 from controlplane.scheduler.nodetable import NodeTable
+from controlplane.scheduler.nominationverdicts import refusals_by_nomination
 from controlplane.scheduler.observed import ObservedNode, is_leaving, started
 from controlplane.scheduler.plugins import REGISTRY
 from controlplane.scheduler.podinfo import TERMINAL, PodTable
-from controlplane.scheduler.preemption import Candidate, Preemption, refusals_by_nomination
+from controlplane.scheduler.preemption import Preemption
 from controlplane.scheduler.profile import Profile
 from controlplane.scheduler.surroundings import read_budget
+from controlplane.scheduler.victims import Candidate
 from wharfinger.api import codec, labels, quantity
 from wharfinger.api.types import core, meta, policy
 

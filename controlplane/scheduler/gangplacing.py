@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controlplane.scheduler.engine import Engine
     from controlplane.scheduler.gangs import Gang
     from controlplane.scheduler.podinfo import PodClass, PodInfo
-    from controlplane.scheduler.preemption import Candidate
+    from controlplane.scheduler.victims import Candidate
 
 
 @dataclass(slots=True)

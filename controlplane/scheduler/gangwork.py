@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from controlplane.scheduler.gangs import Gang
     from controlplane.scheduler.observed import ObservedPod
     from controlplane.scheduler.podinfo import PodInfo
-    from controlplane.scheduler.preemption import Candidate
     from controlplane.scheduler.queue import QueuedPod, SchedulingQueue
     from controlplane.scheduler.reporter import Reporter
+    from controlplane.scheduler.victims import Candidate
     from wharfinger.client import Client
 
 log = logging.getLogger(__name__)

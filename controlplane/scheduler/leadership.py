@@ -24,11 +24,11 @@ from controlplane.scheduler.framework import Aspect
 from controlplane.scheduler.gangwork import GangWork
 from controlplane.scheduler.observed import ObservedNode, ObservedPod, observe_pod
 from controlplane.scheduler.podinfo import PodClass, PodInfo
-from controlplane.scheduler.preemption import Candidate
 from controlplane.scheduler.profile import Profile
 from controlplane.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF, QueuedPod, SchedulingQueue
 from controlplane.scheduler.reporter import Reporter
 from controlplane.scheduler.surroundings import Surroundings
+from controlplane.scheduler.victims import Candidate
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import Client, Informer, object_key

@@ -89,24 +89,19 @@ class Nominations:
         """Return the pods nominated to a node."""
         return self._by_node.get(node, {})
 
-    def sums(self, table: NodeTable, priority: int, *, key: str) -> tuple[Ints, Ints]:
-        """Return rows, and what the pods nominated there ask for (resources x rows), as it counts for a pod."""
+    def node_of(self, key: str) -> str:
+        """Return the node that a pod is nominated to; empty when it is not."""
+        return self._nodes.get(key, "")
+
+    def summed(self, table: NodeTable, priority: int) -> tuple[Bools, Ints]:
+        """Return where pods of a priority or a higher one are nominated, and what they ask for (resources x rows)."""
         known = self._sums.get(priority)
         if known is None:
             if len(self._sums) >= _PRIORITIES:
                 self._sums.clear()
             known = self._sums[priority] = _Sums()
         self._bring_up_to_date(known, table, priority)
-        rows: Ints = np.flatnonzero(known.there)
-        extra = known.extra[:, rows]
-        own = self._by_node.get(self._nodes.get(key, ""), {}).get(key)
-        if own is not None and own.priority >= priority:
-            at = np.flatnonzero(rows == table.rows.get(own.node, -1))
-            if len(at):
-                extra[:, at[0]] -= table.vector(own.usage)
-                if not extra[:, at[0]].any():
-                    rows, extra = np.delete(rows, at), np.delete(extra, at, axis=1)
-        return rows, extra
+        return known.there, known.extra
 
     def _bring_up_to_date(self, known: _Sums, table: NodeTable, priority: int) -> None:
         for resident in self._new_usages:

@@ -16,7 +16,7 @@ from typing import Any
 from controlplane.scheduler.engine import Engine
 from controlplane.scheduler.framework import Aspect
 from controlplane.scheduler.gangs import Group
-from controlplane.scheduler.preemption import Budget
+from controlplane.scheduler.victims import Budget
 from wharfinger.api import errors, labels
 from wharfinger.api.types import apps, core, gangs, policy
 from wharfinger.client import Client, Informer

@@ -7,7 +7,7 @@ import random
 import numpy as np
 
 from controlplane.scheduler.decisions import Diagnosis, Placement
-from controlplane.scheduler.preemption import refusals_by_nomination
+from controlplane.scheduler.nominationverdicts import refusals_by_nomination
 from tests.unit.scheduler.builders import Bench, affinity, node, pod
 from wharfinger.api.types import core
 
@@ -126,5 +126,5 @@ def test_what_is_remembered_of_searches_is_what_a_fresh_search_finds() -> None:
             result = engine.preempt(asked, found)
             assert result is not None
             results.append((result.candidates, result.rejected, result.best, result.message))
-            engine._found.clear()
+            engine._searches.clear()
         assert results[0] == results[1]
