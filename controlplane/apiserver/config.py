@@ -63,6 +63,10 @@ class Config:
     service_cidr: str = "10.96.0.0/16"
     service_ports: tuple[int, int] = (30000, 32767)
     audit: AuditConfig = field(default_factory=AuditConfig)
+    encryption: Path | None = None
+    """An EncryptionConfiguration: how values are encrypted in etcd."""
+    encryption_reload: bool = False
+    """Whether that file is followed while the server runs."""
     event_ttl: int = 3600
     group_commit_max: int = 100
     max_request_bytes: int = 3 << 19

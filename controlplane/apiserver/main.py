@@ -109,6 +109,17 @@ def _disabled(text: str) -> frozenset[tuple[str, str]]:
 @click.option(
     "--audit-log-maxsize", default=100, type=click.IntRange(min=0), help="MiB of a file before it is rotated; 0: never."
 )
+@click.option(
+    "--encryption-provider-config",
+    type=_FILE,
+    help="How values are encrypted in etcd: an EncryptionConfiguration of apiserver.config.k8s.io/v1.",
+)
+@click.option(
+    "--encryption-provider-config-automatic-reload",
+    type=bool,
+    default=False,
+    help="Whether that file is followed while the server runs.",
+)
 @click.option("--runtime-config", default="", help="API groups and versions on or off: metrics.k8s.io/v1beta1=false,…")
 @click.option("--service-cluster-ip-range", default="10.96.0.0/16", help="Where services' addresses are taken from.")
 @click.option("--service-node-port-range", default="30000-32767", help="The first and last node port of services.")
@@ -202,6 +213,8 @@ def _config(flags: dict[str, Any]) -> Config:
             max_backups=flags["audit_log_maxbackup"],
             max_size=flags["audit_log_maxsize"],
         ),
+        encryption=flags["encryption_provider_config"],
+        encryption_reload=flags["encryption_provider_config_automatic_reload"],
         event_ttl=flags["event_ttl"],
         group_commit_max=flags["group_commit_max"],
         max_request_bytes=flags["max_request_bytes"],

@@ -26,6 +26,7 @@ from controlplane.apiserver.auth.rolebook import RoleBook
 from controlplane.apiserver.auth.serviceaccounts import ServiceAccountTokens
 from controlplane.apiserver.auth.tokens import TokenFile
 from controlplane.apiserver.chain import Api, Limits
+from controlplane.apiserver.encrypting import Encrypting
 from controlplane.apiserver.etcd_service import EtcdService
 from controlplane.apiserver.grpcfront.relays import Relays
 from controlplane.apiserver.grpcfront.server import Authenticator, GrpcFront
@@ -35,6 +36,7 @@ from controlplane.apiserver.registry.conversion import CONVERSIONS
 from controlplane.apiserver.registry.resources import cache_resource
 from controlplane.apiserver.store import Cache, Store
 from controlplane.apiserver.store.maintenance import Compactor
+from controlplane.apiserver.store.transform import PLAIN
 from wharfinger.api import errors, kinds
 from wharfinger.daemon import CertificateWatch, Check, TLSFiles, settle, spawn, stay_settled
 from wharfinger.proto.native import etcd_v1_pb2_grpc
@@ -57,7 +59,12 @@ class Server:
             raise ValueError("--tls-cert-file, --tls-private-key-file and --client-ca-file are required")
         self._config = config
         self._tls = TLSFiles(config.tls_cert, config.tls_key, config.client_ca)
-        self.store = Store(config.etcd, group_commit_max=config.group_commit_max)
+        self._encrypting = Encrypting(config.encryption) if config.encryption is not None else None
+        self.store = Store(
+            config.etcd,
+            group_commit_max=config.group_commit_max,
+            transformer=self._encrypting.transformer if self._encrypting is not None else PLAIN,
+        )
         self.cache = Cache(self.store)
         self._register()
         tokens, accounts = self._token_sources()
@@ -177,6 +184,8 @@ class Server:
         self._tasks.append(spawn(watch.run(), name="certificates"))
         self._tasks.append(spawn(self._peers.follower().run(), name="certificate for agents"))
         self._tasks.append(spawn(self.store.client.follower().run(), name="certificate for etcd"))
+        if self._encrypting is not None and config.encryption_reload:
+            self._tasks.append(spawn(self._encrypting.follower(self.cache).run(), name="encryption configuration"))
         compactor = Compactor(self.store, identity=f"{socket.gethostname()}-{os.getpid()}")
         self._tasks.append(spawn(compactor.run(), name="compactor"))
         address = f"[{config.bind_address}]" if ":" in config.bind_address else config.bind_address

@@ -3,7 +3,7 @@
 A file of this kind decides what is logged or how secrets are stored; a misspelt field that is passed over in silence
 would be found out when it is too late. So unknown fields and wrong types stop the start::
 
-    top = configfile.load(path, api_version="audit.k8s.io/v1", kind="Policy")
+    top = configfile.parse(path.read_bytes(), api_version="audit.k8s.io/v1", kind="Policy")
     for rule in top.items("rules"):
         users = rule.texts("users")
         rule.end()
@@ -19,7 +19,6 @@ from wharfinger.api.errors import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 _TYPES = {str: "text", bool: "true or false", list: "a list", dict: "an object", int: "a whole number"}
 
@@ -98,18 +97,8 @@ class Fields:
             raise self.error(str(name), "there is no such field")
 
 
-def load(path: Path, *, api_version: str, kind: str) -> Fields:
-    """Read a file of one document of a kind. Raises ConfigError, which names the file."""
-    try:
-        return parse(path.read_bytes(), api_version=api_version, kind=kind)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-
-
 def parse(text: bytes, *, api_version: str, kind: str) -> Fields:
-    """Read the text of such a file. Raises ConfigError."""
+    """Read the text of a file of one document of a kind. Raises ConfigError."""
     try:
         documents = load_manifests(text)
     except (StatusError, ValueError) as error:

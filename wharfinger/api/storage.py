@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from wharfinger.api import codec, kinds, storedjson
 from wharfinger.api.errors import InternalError
 from wharfinger.api.types import apiextensions, runtime
+from wharfinger.api.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -57,6 +58,8 @@ def encode(message: Message) -> bytes:
 def unwrap(value: bytes) -> tuple[str, str, bytes]:
     """Return apiVersion, kind and the object's own bytes. Raises InternalError for what is no envelope."""
     if value[:4] != PREFIX:
+        if isinstance(value, Unreadable):
+            raise value.error()
         raise InternalError(f"a stored value starts with {value[:16]!r}, not with {PREFIX!r}")
     try:
         unknown = runtime.Unknown.FromString(value[4:])

@@ -16,6 +16,7 @@ from wharfinger.api.codec.decode import from_json
 from wharfinger.api.codec.encode import to_json
 from wharfinger.api.errors import InternalError
 from wharfinger.api.types import apiextensions
+from wharfinger.api.unreadable import Unreadable
 
 GROUP = "apiextensions.k8s.io"
 STORED_VERSION = f"{GROUP}/v1beta1"
@@ -97,6 +98,8 @@ def with_resource_version(raw: bytes, version: str) -> bytes:
 
 def decode_json(value: bytes) -> dict[str, Any]:
     """Return the object of a value stored as JSON. Raises InternalError when it is none."""
+    if isinstance(value, Unreadable):
+        raise value.error()
     try:
         found = orjson.loads(value)
     except orjson.JSONDecodeError as error:

@@ -151,9 +151,10 @@ _NOTHING = Decision()
 
 def load(path: Path) -> Policy:
     """Read a policy's file. Raises ConfigError that names the file and the field."""
-    top = configfile.load(path, api_version=API_VERSION, kind="Policy")
     try:
-        return read(top)
+        return read(configfile.parse(path.read_bytes(), api_version=API_VERSION, kind="Policy"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
 

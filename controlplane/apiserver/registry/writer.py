@@ -279,7 +279,8 @@ class Writer:
         )
         value, raw = resource.encode(new)
         answer = Answer(kind, storage.with_resource_version(raw, base.revision), base.revision)
-        if options.dry_run or (value == base.value and not ends):
+        same = value == base.value and not ends
+        if options.dry_run or (same and not await self.store.stale(key, base.revision)):
             if not base.current and (await self.base(request.namespace, request.name, current=True)).revision != (
                 base.revision
             ):

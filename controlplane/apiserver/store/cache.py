@@ -172,7 +172,8 @@ class Cache:
         by_state: dict[int, list[Entry]] = {}
         for kv in kvs:
             state = self._state_of(kv.key)
-            by_state.setdefault(id(state), []).append(self._entry(kv.key, kv, state.resource))
+            value = self._store.transformer.open(kv.key, kv.value)
+            by_state.setdefault(id(state), []).append(self._entry(kv.key, value, kv, state.resource))
         for state in (*self._states.values(), self._rest):
             for watcher in tuple(state.watchers):  # of before, when this is not the first time
                 watcher.fail(errors.ExpiredError("too old resource version: the store's history has a gap; list again"))
@@ -185,6 +186,7 @@ class Cache:
         now = time.monotonic()
         applied = self.revision
         touched: set[ResourceState] = set()
+        opened = self._store.transformer.open
         for event in events:
             kv = event.kv
             revision = kv.mod_revision
@@ -194,7 +196,9 @@ class Cache:
             if not key.startswith(("/registry/", "/wharfinger/")):
                 continue
             state = self._state_of(key)
-            entry = self._entry(key, kv, state.resource) if event.type == 0 else None  # a put; else a delete
+            entry = None
+            if event.type == 0:  # a put; else a delete
+                entry = self._entry(key, opened(key, kv.value), kv, state.resource)
             state.apply(key, revision, entry, now)
             touched.add(state)
         for state in touched:
@@ -202,11 +206,11 @@ class Cache:
         if events:
             self._freshness.advance(max(applied, events[-1].kv.mod_revision))
 
-    def _entry(self, key: str, kv: Any, resource: Resource) -> Entry:
-        """Return what is kept of a key and value, ours or etcd's own message."""
+    def _entry(self, key: str, value: bytes, kv: Any, resource: Resource) -> Entry:
+        """Return what is kept of a key and its value, decrypted; `kv` is ours or etcd's own message."""
         return Entry(
             key,
-            kv.value,
+            value,
             mod_revision=kv.mod_revision,
             create_revision=kv.create_revision,
             resource=resource,
@@ -224,6 +228,10 @@ class Cache:
             if (state := states.get(key[: position + 1])) is not None:
                 found = state
         return found
+
+    def read_anew(self, reason: str) -> None:
+        """List everything again: what was read before may read otherwise now (another encryption configuration)."""
+        self._feed.start_over(reason)
 
     # -- how new is it ------------------------------------------------------------------------------------------
 
@@ -325,7 +333,7 @@ class Cache:
         start = start_after + "\0" if start_after > low else low
         end = low[:-1] + "0"  # the character after the slash
         answer = await self._store.range(start, end, limit=limit, revision=revision)
-        entries = [self._entry(kv.key, kv, state.resource) for kv in answer.kvs]
+        entries = [self._entry(kv.key, kv.value, kv, state.resource) for kv in answer.kvs]
         return Listing(entries, revision, answer.total - len(entries))
 
     async def watch(

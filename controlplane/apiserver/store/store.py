@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from controlplane.apiserver.store.client import EtcdClient, EtcdConfig, from_pb, prefix_end, to_bytes
 from controlplane.apiserver.store.commit import Committer
 from controlplane.apiserver.store.failures import EtcdFailure, LeaseGone
 from controlplane.apiserver.store.leases import Leases
-from controlplane.apiserver.store.types import Committed, KeyValue, RangeResult, Write
+from controlplane.apiserver.store.transform import PLAIN, Transformer
+from controlplane.apiserver.store.types import Committed, CompareFailed, KeyValue, RangeResult, Write
 from wharfinger.proto.etcd import rpc_pb2
 
 
@@ -14,11 +17,19 @@ class Store:
     """Reads and writes of keys; see the package for an example.
 
     `group_commit_max` is how many writes may share a transaction (1: none), `lazy_tick` how many seconds a lazy write
-    waits for others.
+    waits for others. `transformer` encrypts what is stored; callers see and give plain values.
     """
 
-    def __init__(self, config: EtcdConfig, *, group_commit_max: int = 100, lazy_tick: float = 0.05) -> None:
+    def __init__(
+        self,
+        config: EtcdConfig,
+        *,
+        group_commit_max: int = 100,
+        lazy_tick: float = 0.05,
+        transformer: Transformer = PLAIN,
+    ) -> None:
         self.config = config
+        self.transformer = transformer
         self.client = EtcdClient(config)
         self._group_commit_max = group_commit_max
         self._lazy_tick = lazy_tick
@@ -45,10 +56,16 @@ class Store:
         or out of space), TimeoutError_ when that is not known, RequestTooLargeError for what etcd does not take.
         """
         assert self._committer is not None, "the store was not started"
+        if self.transformer is not PLAIN and write.puts:
+            seal = self.transformer.seal
+            write = replace(write, puts=[put._replace(value=seal(put.key, put.value)) for put in write.puts])
         for last in (False, True):
             try:
                 leases = [await self._leases.get(put.ttl) if put.ttl else 0 for put in write.puts]
                 return await self._committer.commit(write, leases, lazy=lazy)
+            except CompareFailed as failed:
+                current = {key: kv and self._opened(kv) for key, kv in failed.current.items()}
+                raise CompareFailed(current) from failed
             except LeaseGone as failure:
                 self._leases.forget()
                 if last:
@@ -66,7 +83,26 @@ class Store:
             answer = await self.client.range_raw(rpc_pb2.RangeRequest(key=to_bytes(key), revision=revision))
         except EtcdFailure as failure:
             raise failure.to_status(f"read {key}") from failure
-        return from_pb(answer.kvs[0]) if answer.kvs else None
+        return self._opened(from_pb(answer.kvs[0])) if answer.kvs else None
+
+    def _opened(self, kv: KeyValue) -> KeyValue:
+        value = self.transformer.open(kv.key, kv.value)
+        return kv if value is kv.value else kv._replace(value=value)
+
+    async def stale(self, key: str, revision: int) -> bool:
+        """Whether the value of a key at a revision would be stored otherwise today: plain, or with an old key.
+
+        Also if it is another revision by now: who writes it hears that. Errors as :meth:`get`.
+        """
+        if self.transformer is PLAIN:
+            return False
+        try:
+            answer = await self.client.range_raw(rpc_pb2.RangeRequest(key=to_bytes(key)))
+        except EtcdFailure as failure:
+            raise failure.to_status(f"read {key}") from failure
+        if not answer.kvs or answer.kvs[0].mod_revision != revision:
+            return True
+        return self.transformer.stale(key, answer.kvs[0].value)
 
     async def range(
         self,
@@ -85,7 +121,7 @@ class Store:
         """
         first = to_bytes(start)
         try:
-            return await self.client.range(
+            found = await self.client.range(
                 first,
                 prefix_end(first) if prefix else to_bytes(end),
                 limit=limit,
@@ -95,6 +131,9 @@ class Store:
             )
         except EtcdFailure as failure:
             raise failure.to_status(f"read from {start}") from failure
+        if keys_only or count_only:
+            return found
+        return found._replace(kvs=[self._opened(kv) for kv in found.kvs])
 
     async def revision(self) -> int:
         """Return the store's revision now, linearizable. Raises ServiceUnavailableError."""
