@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.support.etcd import have_etcd
+from tests.support.clusters import started
+from wharfinger.api import errors
 from wharfinger.api import pods as podfacts
 from wharfinger.api.types import core
 from wharfinger.client import Client, ClientConfig
 from wharfinger.devtools.cluster import CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings
+from wharfinger.proto.native import scheduling_v1_pb2
 
 ELECTION = [
     "--leader-elect-lease-duration", "3s", "--leader-elect-renew-deadline", "2s", "--leader-elect-retry-period", "200ms"
@@ -23,17 +24,10 @@ ELECTION = [
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster() -> Iterator[Cluster]:
     """Shared by the tests of a module; each test has a namespace of its own and cleans its nodes up."""
-    if not have_etcd():
-        pytest.skip("needs an etcd binary on the path (apt install etcd-server etcd-client)")
-    settings = Settings(nodes=0, without=[CONTROLLER_MANAGER], flags={SCHEDULER: ELECTION})
-    made = Cluster(Path(tmp_path_factory.mktemp("scheduler")), settings, progress=lambda _: None)
-    try:
-        made.up()
+    with started(Settings(nodes=0, without=[CONTROLLER_MANAGER], flags={SCHEDULER: ELECTION})) as made:
         yield made
-    finally:
-        made.down(purge=True)
 
 
 class World:
@@ -48,7 +42,7 @@ class World:
         self.made: list[str] = []
 
     async def node(self, name: str, *, cpu: str = "4", unschedulable: bool = False, **labels: str) -> core.Node:
-        """Create a node that is ready."""
+        """Create a node that is ready, and wait until the scheduler, if one runs, knows it."""
         node = core.Node()
         node.metadata.name = name
         node.metadata.labels.update(labels)
@@ -58,7 +52,28 @@ class World:
         created = await self.nodes.create(node)
         self.made.append(name)
         del created.spec.taints[:]  # the controller that would take off the taint of new nodes does not run here
-        return await self.nodes.update(created)
+        updated = await self.nodes.update(created)
+        if self.cluster.processes.running(SCHEDULER) is not None:
+            await self.until(lambda: self._known(name))
+        return updated
+
+    async def _known(self, node: str) -> bool:
+        """Return whether the scheduler knows a node without the taint of new ones: nodes and pods are watched apart."""
+        pod = core.Pod()
+        pod.metadata.name, pod.metadata.namespace = "probe", self.namespace
+        pod.spec.containers.add(name="c", image="registry.example/app:1")
+        pod.spec.schedulerName = "default-scheduler"
+        pod.spec.tolerations.add(key="node.kubernetes.io/unschedulable", operator="Exists")
+        required = pod.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+        required.nodeSelectorTerms.add().matchFields.add(key="metadata.name", operator="In", values=[node])
+        probe = scheduling_v1_pb2.SimulateRequest(
+            pods=[scheduling_v1_pb2.SimulatedPods(pod=pod.SerializeToString(), count=1)]
+        )
+        try:
+            reply = await self.client.simulate(probe)
+        except errors.ServiceUnavailableError:  # nobody leads yet
+            return False
+        return [placement.node for placement in reply.placements] == [node]
 
     async def cordon(self, name: str, *, on: bool) -> None:
         await self.nodes.patch(name, patch={"spec": {"unschedulable": on}})
