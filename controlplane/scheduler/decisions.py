@@ -92,15 +92,22 @@ class Diagnosis:
         "refusal", "resolvable", "state",
     )  # fmt: skip
 
-    def __init__(self, state: ClassState, nominated: Mapping[int, Refusal] | None = None) -> None:
+    def __init__(
+        self, state: ClassState, nominated: Mapping[int, Refusal] | None = None, *, details: bool = True
+    ) -> None:
+        """Take down what a class state says now; without `details` only what counts and preemption need."""
         table = state.table
         self.state = weakref.ref(state)
         self.position = state.position
         self.evaluated = len(table)
         self.refusal = state.refusal
-        self.names: Sequence[str | None] | None = tuple(table.names)
-        self.codes: list[NDArray[np.int32]] | None = [column.codes.copy() for column in state.filters]
-        self.facts: list[Any] | None = [column.filter.facts() for column in state.filters]
+        self.names: Sequence[str | None] | None = None
+        self.codes: list[NDArray[np.int32]] | None = None
+        self.facts: list[Any] | None = None
+        if details:
+            self.names = tuple(table.names)
+            self.codes = [column.codes.copy() for column in state.filters]
+            self.facts = [column.filter.facts() for column in state.filters]
         self.nominated = RefusedRows.of(nominated or {})
         """Row -> refusal of nodes where others are nominated."""
         self.resolvable: Bools | None = None
@@ -115,6 +122,7 @@ class Diagnosis:
     def thin(self) -> None:
         """Let go of the arrays; the counts and the message stay."""
         self.names = self.codes = self.facts = self.resolvable = None
+        self.nominated = RefusedRows.of({})
 
 
 def _count(state: ClassState, nominated: RefusedRows) -> tuple[Counter[str], Bools]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from controlplane.scheduler import pinned
 from controlplane.scheduler.classstate import ClassState
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.foundvictims import Found
-from controlplane.scheduler.framework import Aspect, Bools
+from controlplane.scheduler.framework import Aspect, Bools, Refusal
 from controlplane.scheduler.nodetable import NodeTable
 from controlplane.scheduler.nominations import Nominations
 from controlplane.scheduler.nominationverdicts import (
@@ -38,6 +38,8 @@ from controlplane.scheduler.victims import Budget
 CELLS = 1_000_000
 """Kinds x nodes kept; a cell takes 25 to 75 bytes."""
 WHOLE_DIAGNOSES = 32
+DETAILED_EVERY = 64
+"""Changes of the node table between two diagnoses with all details, while pods of a kind make room one by one."""
 SEARCHES = 16
 """Kinds of pods for which it is remembered who would have to make room, and what nominated pods change."""
 
@@ -61,6 +63,8 @@ class Engine:
         self._random = random.Random(seed)
         self._states: OrderedDict[PodClass, ClassState] = OrderedDict()
         self._diagnoses: dict[PodClass, tuple[int, Diagnosis]] = {}
+        self._detailed: dict[PodClass, int] = {}
+        """Where the table's journal stood at the latest such diagnosis."""
         self._whole: deque[Diagnosis] = deque()
 
     def profile(self, pod: PodInfo) -> Profile:
@@ -79,6 +83,7 @@ class Engine:
             while len(self._states) > max(4, CELLS // self.table.size):
                 dropped, _ = self._states.popitem(last=False)
                 self._diagnoses.pop(dropped, None)
+                self._detailed.pop(dropped, None)
         else:
             self._states.move_to_end(pod.cls)
         state.sync()
@@ -169,7 +174,7 @@ class Engine:
             feasible = state.feasible.copy()
             feasible[refused] = False
             return feasible
-        return Diagnosis(state, refusals_by_nomination(pod, state, self.nominations, verdicts))
+        return self._diagnose_nominated(state, refusals_by_nomination(pod, state, self.nominations, verdicts))
 
     def _search(self, pod: PodInfo) -> tuple[Found, Verdicts]:
         """Return what is remembered for pods of a kind and priority."""
@@ -239,10 +244,23 @@ class Engine:
             return known[1]
         diagnosis = Diagnosis(state)
         self._diagnoses[state.pod] = (state.position, diagnosis)
+        self._keep(diagnosis)
+        return diagnosis
+
+    def _diagnose_nominated(self, state: ClassState, refusals: Mapping[int, Refusal]) -> Diagnosis:
+        """Say why there is no node when nominated pods count; of many in a row, few with all details."""
+        last = self._detailed.get(state.pod)
+        details = last is None or not 0 <= state.position - last < DETAILED_EVERY
+        diagnosis = Diagnosis(state, refusals, details=details)
+        if details:
+            self._detailed[state.pod] = state.position
+            self._keep(diagnosis)
+        return diagnosis
+
+    def _keep(self, diagnosis: Diagnosis) -> None:
         self._whole.append(diagnosis)
         if len(self._whole) > WHOLE_DIAGNOSES:
             self._whole.popleft().thin()
-        return diagnosis
 
     def forget(self, pod: PodInfo) -> None:
         """Take back a placement that did not come to be."""

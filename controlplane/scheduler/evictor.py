@@ -79,6 +79,6 @@ class Evictor:
         except errors.StatusError as error:
             log.warning("cannot evict", extra={"pod": f"{victim.namespace}/{victim.name}", "error": str(error)})
             return False
-        log.info("evicted", extra={"pod": f"{victim.namespace}/{victim.name}", "for": pod.key, "node": node})
+        log.debug("evicted", extra={"pod": f"{victim.namespace}/{victim.name}", "for": pod.key, "node": node})
         self._reporter.preempted(victim.namespace, victim.name, victim.uid, by=pod, node=node)
         return True

@@ -255,6 +255,8 @@ class Leadership:
     def _refuse(self, pod: QueuedPod, decision: Diagnosis) -> None:
         pod.last = decision
         message = self._preempt(pod, decision)
+        if decision.codes is None:
+            decision.thin()  # nobody would look at the rest
         self.queue.park(pod, decision, time.monotonic(), reads=self.engine.waits_for(pod.info) or 0)
         self._reporter.failed(pod.info, message)
         log.debug("unschedulable", extra={"pod": pod.info.key, "why": message})

@@ -134,8 +134,8 @@ class Deleter:
             obj = type(old)()
             obj.CopyFrom(old)
             if self.resource.strategy.begin_delete(obj):
-                base, obj = await self._write(request, base, obj, extra)
-                return self._answer(obj, base.revision)
+                base, raw = await self._write(request, base, obj, extra)
+                return self._answer(obj, base.revision, raw=raw)
         return await self._delete(request, options, base, old, extra=extra, mark=mark)
 
     async def _delete(
@@ -171,16 +171,16 @@ class Deleter:
             obj.metadata.deletionGracePeriodSeconds = 0
         grace = obj.metadata.deletionGracePeriodSeconds
         if marked or held:
-            base, obj = await self._write(request, base, obj, extra)
+            base, raw = await self._write(request, base, obj, extra)
             extra = ()
             if held or grace:
-                return self._answer(obj, base.revision)
+                return self._answer(obj, base.revision, raw=raw)
             try:
-                return await self._remove(request, base, obj, extra)
+                return await self._remove(request, base, obj, extra, raw=raw)
             except CompareFailed as failed:
                 if failed.current.get(self.resource.key(request.namespace, request.name)) is not None:
                     raise
-                return self._answer(obj, base.revision, removed=True)  # a node's agent was faster: it is gone
+                return self._answer(obj, base.revision, removed=True, raw=raw)  # a node's agent was faster: it is gone
         return await self._remove(request, base, obj, extra)
 
     def _begin_grace(self, obj: Any, options: meta.DeleteOptions) -> bool | None:
@@ -211,23 +211,27 @@ class Deleter:
             metadata.generation += 1
         return True
 
-    async def _write(self, request: Request, base: Base, obj: Any, extra: Sequence[Put | Compare]) -> tuple[Base, Any]:
-        """Store the marked object; returns what is there now."""
-        value, _ = self.resource.encode(obj)
+    async def _write(
+        self, request: Request, base: Base, obj: Any, extra: Sequence[Put | Compare]
+    ) -> tuple[Base, bytes]:
+        """Store the marked object; returns what is there now, and its served bytes without a resourceVersion."""
+        value, raw = self.resource.encode(obj)
         if value == base.value:
-            return base, obj
+            return base, raw
         if request.options.dry_run:
-            return Base(value, base.revision, base.current), obj
+            return Base(value, base.revision, base.current), raw
         key = self.resource.key(request.namespace, request.name)
         compares = [Compare(key, base.revision), *companions.fence_compares(request.options.fence)]
         compares += [item for item in extra if isinstance(item, Compare)]
         puts = [Put(key, value), *(item for item in extra if isinstance(item, Put))]
         done = await self._writer.store.commit(Write(compares, puts))
-        return Base(value, done.revision, current=True), obj
+        return Base(value, done.revision, current=True), raw
 
-    async def _remove(self, request: Request, base: Base, obj: Any, extra: Sequence[Put | Compare]) -> Answer:
+    async def _remove(
+        self, request: Request, base: Base, obj: Any, extra: Sequence[Put | Compare], *, raw: bytes | None = None
+    ) -> Answer:
         if request.options.dry_run:
-            return self._answer(obj, base.revision, removed=True)
+            return self._answer(obj, base.revision, removed=True, raw=raw)
         key = self.resource.key(request.namespace, request.name)
         compares = [Compare(key, base.revision), *companions.fence_compares(request.options.fence)]
         compares += [item for item in extra if isinstance(item, Compare)]
@@ -238,7 +242,7 @@ class Deleter:
                 deletes=[key, *companions.on_delete(self.resource.kind, obj)],
             )
         )
-        return self._answer(obj, done.revision, removed=True)
+        return self._answer(obj, done.revision, removed=True, raw=raw)
 
     async def _delete_namespace(self, request: Request, options: meta.DeleteOptions, base: Base, old: Any) -> Answer:
         """Mark a namespace as ending; remove it only when nothing holds it any more."""
@@ -248,9 +252,9 @@ class Deleter:
             obj.metadata.deletionTimestamp.seconds = int(time.time())
             obj.status.phase = "Terminating"
             set_propagation(obj, options, "Background")
-            base, obj = await self._write(request, base, obj, ())
+            base, raw = await self._write(request, base, obj, ())
             if obj.spec.finalizers or obj.metadata.finalizers:
-                return self._answer(obj, base.revision)
+                return self._answer(obj, base.revision, raw=raw)
             return await self._remove(request, base, obj, ())
         if old.spec.finalizers or old.metadata.finalizers:
             return self._answer(old, base.revision)
@@ -273,8 +277,8 @@ class Deleter:
             subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
             raise errors.conflict(subject, metadata.name, why)
 
-    def _answer(self, obj: Any, revision: int, *, removed: bool = False) -> Answer:
-        """Return what the client gets: the object, or for most kinds that it is gone."""
+    def _answer(self, obj: Any, revision: int, *, removed: bool = False, raw: bytes | None = None) -> Answer:
+        """Return what the client gets: the object (`raw`, if it was encoded already), or for most that it is gone."""
         kind = self.resource.kind
         if removed and not self.resource.strategy.returns_deleted:
             status = meta.Status(status="Success")
@@ -282,7 +286,8 @@ class Deleter:
             status.details.name, status.details.kind = obj.metadata.name, kind.resource
             status.details.group, status.details.uid = kind.group, obj.metadata.uid
             return Answer(STATUS, status.SerializeToString())
-        _, raw = self.resource.encode(obj)
+        if raw is None:
+            _, raw = self.resource.encode(obj)
         return Answer(kind, storage.with_resource_version(raw, revision), revision)
 
     # --- collections ----------------------------------------------------------------------------------------------
