@@ -20,9 +20,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import containerd
-from tests.support.etcd import have_etcd
-from wharfinger.devtools.cluster import Cluster, Settings, own_network
+from tests.support.clusters import started
+from wharfinger.devtools.cluster import Cluster, Settings
 from wharfinger.devtools.images import BUSYBOX_IMAGE
 
 NODE = "node-1"
@@ -81,13 +80,13 @@ class Kubectl:
 class Stage:
     """The cluster; see the module."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, homes: Path) -> None:
         self.cluster = cluster
-        self._folder = folder
+        self._homes = homes
 
     def kubectl(self, binary: Path, namespace: str) -> Kubectl:
         """Return a kubectl for a namespace."""
-        home = self._folder / "homes" / binary.name
+        home = self._homes / binary.name
         home.mkdir(parents=True, exist_ok=True)
         return Kubectl(binary, self.cluster.kubeconfig, namespace, home)
 
@@ -122,22 +121,6 @@ class Stage:
 
 @pytest.fixture(scope="session")
 def stage() -> Iterator[Stage]:
-    if containerd.why_not():
-        pytest.skip(f"cannot run containers here: {containerd.why_not()}")
-    if not have_etcd():
-        pytest.skip("needs an etcd binary on the path (apt install etcd-server etcd-client)")
-    folder = Path(tempfile.mkdtemp(prefix="wharf-conf-"))
-    prefix, subnet = own_network()
-    settings = Settings(
-        nodes=1,
-        prefix=prefix,
-        subnet=subnet,
-        flags={"node": ["--node-status-update-frequency=2s"]},
-    )
-    cluster = Cluster(folder / "c", settings, progress=lambda _: None)
-    try:
-        cluster.up()
-        yield Stage(cluster, folder)
-    finally:
-        cluster.down(purge=True)
-        shutil.rmtree(folder, ignore_errors=True)
+    settings = Settings(nodes=1, flags={"node": ["--node-status-update-frequency=2s"]})
+    with started(settings) as cluster, tempfile.TemporaryDirectory(prefix="wharf-homes-") as folder:
+        yield Stage(cluster, Path(folder))

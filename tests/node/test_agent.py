@@ -6,21 +6,19 @@ One cluster for all tests of this module: real etcd and apiserver, two nodes wit
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.support import containerd
+from tests.support.clusters import started
 from wharfinger.api import errors
 from wharfinger.api.types import coordination, core
 from wharfinger.client import Client, ClientConfig
-from wharfinger.devtools.cluster import APISERVER, CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings, own_network
+from wharfinger.devtools.cluster import APISERVER, CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings
 from wharfinger.proto.native import streams_v1_pb2
 
 pytestmark = pytest.mark.skipif(
@@ -32,23 +30,14 @@ SLEEPER = ["sh", "-c", "echo started; sleep 3600"]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    folder = Path(tempfile.mkdtemp(prefix="wharf-agent-"))
-    prefix, subnet = own_network()
     settings = Settings(
         nodes=2,
-        prefix=prefix,
-        subnet=subnet,
         without=[SCHEDULER, CONTROLLER_MANAGER],
         flags={"node": ["--heartbeat-interval=1s", "--node-status-update-frequency=1s"]},
     )
-    cluster = Cluster(folder / "c", settings, progress=lambda _: None)
-    try:
-        cluster.up()
+    with started(settings) as cluster:
         asyncio.run(make_account(cluster))
         yield cluster
-    finally:
-        cluster.down(purge=True)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def make_account(cluster: Cluster) -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +16,9 @@ import pytest
 
 from tests.node import goldencase, goldenplayer
 from tests.support import containerd
+from tests.support.clusters import started
 from wharfinger.client import Client, ClientConfig
-from wharfinger.devtools.cluster import CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings, own_network
+from wharfinger.devtools.cluster import CONTROLLER_MANAGER, SCHEDULER, Cluster, Settings
 
 _SHARED = Path(os.environ.get("WHARFINGER_SHARED") or Path(__file__).parents[3] / "shared")
 GOLDEN = _SHARED / "golden" / "pods"
@@ -86,23 +85,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def findings() -> Iterator[dict[str, list[str]]]:
+def findings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
     """What differed, by case."""
-    folder = Path(tempfile.mkdtemp(prefix="wharf-golden-"))
-    prefix, subnet = own_network()
-    settings = Settings(
-        nodes=1,
-        prefix=prefix,
-        subnet=subnet,
-        without=[SCHEDULER, CONTROLLER_MANAGER],
-    )
-    cluster = Cluster(folder / "c", settings, progress=lambda _: None)
-    try:
-        cluster.up()
+    folder = tmp_path_factory.mktemp("golden")
+    with started(Settings(nodes=1, without=[SCHEDULER, CONTROLLER_MANAGER])) as cluster:
         yield asyncio.run(_play_all(cluster, folder))
-    finally:
-        cluster.down(purge=True)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _play_all(cluster: Cluster, folder: Path) -> dict[str, list[str]]:

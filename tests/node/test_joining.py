@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -13,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from nodeagent import certificates as own
-from tests.support import containerd
-from tests.support.etcd import have_etcd
-from wharfinger.devtools.cluster import CONTROLLER_MANAGER, Cluster, Settings, own_network
+from tests.support.clusters import started
+from wharfinger.devtools.cluster import CONTROLLER_MANAGER, Cluster, Settings
 from wharfinger.devtools.images import BUSYBOX_IMAGE
 from wharfinger.devtools.processes import wait_until
 
@@ -26,16 +24,13 @@ LIFE = 16
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A cluster whose node joins with a token; certificates last for seconds."""
-    if containerd.why_not():
-        pytest.skip(f"cannot run containers here: {containerd.why_not()}")
-    if not have_etcd():
-        pytest.skip("needs an etcd binary on the path (apt install etcd-server etcd-client)")
-    folder = Path(tempfile.mkdtemp(prefix="wharf-join-"))
-    prefix, subnet = own_network()
+    with tempfile.TemporaryDirectory(prefix="wharf-join-") as folder:
+        yield from _joined(Path(folder))
+
+
+def _joined(folder: Path) -> Iterator[Cluster]:
     settings = Settings(
         nodes=1,
-        prefix=prefix,
-        subnet=subnet,
         without=[NODE],
         flags={
             NODE: [
@@ -46,9 +41,7 @@ def cluster() -> Iterator[Cluster]:
             CONTROLLER_MANAGER: ["--cluster-signing-duration", f"{LIFE}s"],
         },
     )  # fmt: skip
-    cluster = Cluster(folder / "c", settings, progress=lambda _: None)
-    try:
-        cluster.up()
+    with started(settings, folder) as cluster:
         for_nodes = folder / "for-nodes.conf"
         host = cluster.switch.host_address
         for_nodes.write_text(cluster.kubeconfig.read_text().replace("127.0.0.1", host))
@@ -61,9 +54,6 @@ def cluster() -> Iterator[Cluster]:
         cluster.start(NODE)
         cluster.wait_nodes_ready()
         yield cluster
-    finally:
-        cluster.down(purge=True)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_it_joins_renews_and_stays_ready(cluster: Cluster) -> None:

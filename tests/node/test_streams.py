@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -23,10 +20,11 @@ import psutil
 import pytest
 
 from tests.support import containerd
+from tests.support.clusters import started
 from wharfinger.api import errors
 from wharfinger.api.types import core
 from wharfinger.client import Client, ClientConfig, ResourceClient
-from wharfinger.devtools.cluster import SCHEDULER, Cluster, Settings, own_network
+from wharfinger.devtools.cluster import SCHEDULER, Cluster, Settings
 from wharfinger.proto.native import streams_v1_pb2 as native
 from wharfinger.proto.native import streams_v1_pb2_grpc
 
@@ -48,22 +46,9 @@ PODS = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    folder = Path(tempfile.mkdtemp(prefix="wharf-streams-"))
-    prefix, subnet = own_network()
-    settings = Settings(
-        nodes=1,
-        prefix=prefix,
-        subnet=subnet,
-        without=[SCHEDULER],
-    )
-    cluster = Cluster(folder / "c", settings, progress=lambda _: None)
-    try:
-        cluster.up()
+    with started(Settings(nodes=1, without=[SCHEDULER])) as cluster:
         asyncio.run(make_pods(cluster))
         yield cluster
-    finally:
-        cluster.down(purge=True)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def make_pods(cluster: Cluster) -> None:

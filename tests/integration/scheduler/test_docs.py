@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.etcd import have_etcd
+from tests.support.clusters import started
 from wharfinger.devtools.cluster import HOLLOW, Cluster, Settings
 
 ROOT = Path(__file__).parents[3]
@@ -50,18 +50,10 @@ def missing(expected: list[str], printed: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster() -> Iterator[Cluster]:
     """What the page starts with."""
-    if not have_etcd():
-        pytest.skip("needs an etcd binary on the path (apt install etcd-server etcd-client)")
-    made = Cluster(
-        Path(tmp_path_factory.mktemp("docs")), Settings(nodes=0, hollow=3, flags=FLAGS), progress=lambda _: None
-    )
-    try:
-        made.up()
+    with started(Settings(nodes=0, hollow=3, flags=FLAGS)) as made:
         yield made
-    finally:
-        made.down(purge=True)
 
 
 def typed(cluster: Cluster, command: str) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from tests.integration.scheduler.conftest import ELECTION, World, dump, make_namespace
-from tests.support.etcd import have_etcd
+from tests.support.clusters import started
 from wharfinger import pki
 from wharfinger.api.types import core
 from wharfinger.client import Client, ClientConfig
@@ -20,17 +19,12 @@ OTHER = "scheduler-other"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster() -> Iterator[Cluster]:
     """Two apiservers; the usual scheduler talks to the first, another one to the second."""
-    if not have_etcd():
-        pytest.skip("needs an etcd binary on the path (apt install etcd-server etcd-client)")
-    directory = Path(tmp_path_factory.mktemp("race"))
     settings = Settings(nodes=0, apiservers=2, without=[CONTROLLER_MANAGER], flags={SCHEDULER: ELECTION})
-    made = Cluster(directory, settings, progress=lambda _: None)
-    try:
-        made.up()
+    with started(settings) as made:
         ca, pair = pki.load_ca(made.pki, stem="ca"), pki.read_pair(made.pki, f"user-{SCHEDULER}")
-        kubeconfig = directory / "other.kubeconfig"
+        kubeconfig = made.directory / "other.kubeconfig"
         pki.write_kubeconfig(
             kubeconfig, server=f"https://127.0.0.1:{made.port('apiserver2-https')}", ca=ca.cert, cert=pair.cert,
             key=pair.key, grpc_endpoints=[f"127.0.0.1:{made.port('apiserver2-grpc')}"], user=SCHEDULER,
@@ -40,9 +34,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         command += ["--leader-elect=false", "--secure-port", "0", "--grpc-port", "0"]
         made.processes.start(OTHER, command)
         yield made
-    finally:
-        made.processes.stop(OTHER)
-        made.down(purge=True)
 
 
 @pytest_asyncio.fixture
