@@ -12,6 +12,7 @@ Rotation and the names of old files are those of kube-apiserver's logger: ``audi
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import re
@@ -81,8 +82,13 @@ class LogFile:
     # --- the event loop's side ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Open the file and begin to write. Raises OSError."""
-        self._open()
+        """Open the file and begin to write. Raises OSError, but not for a disk that is full: that may pass."""
+        try:
+            self._open()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._fail(error)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="audit log", daemon=True)
         self._thread.start()

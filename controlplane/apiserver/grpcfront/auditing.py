@@ -8,6 +8,7 @@ BindMany is a request of its own; the call around them is none.
 from __future__ import annotations
 
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlencode
 
@@ -32,6 +33,10 @@ _LISTED = ("labelSelector", "fieldSelector", "resourceVersion", "resourceVersion
            "timeoutSeconds", "sendInitialEvents")  # fmt: skip
 _LOG = ("container", "follow", "previous", "timestamps", "tail_lines", "since_seconds", "since_time", "limit_bytes")
 _OPEN = ("container", "command", "stdin", "stdout", "stderr", "tty", "port")
+_WITH_QUERY = (
+    streams_v1_pb2.LogRequest, streams_v1_pb2.StreamOpen, streams_v1_pb2.ForwardOpen, native.ListRequest,
+    native.WatchRequest, native.DeleteCollectionRequest,
+)  # fmt: skip
 _PATHS = {"version": "/version", "discover": "/apis"}
 _AROUND: ContextVar[tuple[str, Any, User, User] | None] = ContextVar("call around parts", default=None)
 """Path, context, caller and whom the caller acts as, of the call whose parts are requests."""
@@ -39,20 +44,19 @@ _AROUND: ContextVar[tuple[str, Any, User, User] | None] = ContextVar("call aroun
 
 def _asked(user: User, verb: str, path: str, message: Any) -> Attributes:
     """Return what a call asks; without its message only that it was called."""
-    match message:
-        case native.BindRequest():
-            return _of_pod(user, "create", "binding", message.namespace, message.pod)
-        case streams_v1_pb2.LogRequest():
-            return _of_pod(user, "get", "log", message.namespace, message.pod)
-        case streams_v1_pb2.StreamOpen() | streams_v1_pb2.ForwardOpen():
-            return _of_pod(user, "create", verb, message.namespace, message.pod)
     reference = getattr(message, "reference", None)
     if reference is None:
+        match message:
+            case native.BindRequest():
+                return _of_pod(user, "create", "binding", message.namespace, message.pod)
+            case streams_v1_pb2.LogRequest():
+                return _of_pod(user, "get", "log", message.namespace, message.pod)
+            case streams_v1_pb2.StreamOpen() | streams_v1_pb2.ForwardOpen():
+                return _of_pod(user, "create", verb, message.namespace, message.pod)
         return Attributes(user, "get", path=_PATHS.get(verb, path))
     name, namespace = reference.name, reference.namespace
-    options = getattr(message, "options", None)
-    if not name and verb in ("list", "watch") and options is not None:
-        name = exact(options.fieldSelector, "metadata.name")
+    if not name and verb in ("list", "watch"):
+        name = exact(message.options.fieldSelector, "metadata.name")
     if verb == "create" and not reference.subresource:
         name = ""  # as in Kubernetes, where it stands in the body alone; it is filled in from there
     if not reference.group and reference.resource == "namespaces":
@@ -92,18 +96,17 @@ def _query(message: Any) -> str:
 
 
 def _source(context: Any, path: str, message: Any) -> Source:
-    headers: dict[str, str] = {}
-    for key, value in context.invocation_metadata() or ():
-        if isinstance(value, str):
-            headers[key] = value
+    headers = dict(context.invocation_metadata() or ())
+    query = _query(message) if type(message) in _WITH_QUERY else ""
     return Source(
-        path + _query(message),
+        path + query,
         source.addresses(_peer(context.peer()), headers.get("x-forwarded-for", ""), headers.get("x-real-ip", "")),
-        source.agent(source.text(headers.get("user-agent", ""))),
+        source.agent(headers.get("user-agent", "")),
         source.audit_id(headers.get("audit-id", "")),
     )
 
 
+@lru_cache(maxsize=4096)
 def _peer(peer: str) -> str:
     """Return the address in ``ipv4:127.0.0.1:4711`` or ``ipv6:%5B::1%5D:4711``."""
     kind, _, rest = unquote(peer).partition(":")

@@ -54,9 +54,9 @@ def _asked(user: User, http: web.BaseRequest, parts: list[str], *, resource: boo
 def _source(http: web.BaseRequest) -> Source:
     headers = http.headers
     return Source(
-        source.text(http.raw_path),
+        source.written(http.raw_path),
         source.addresses(http.remote or "", headers.get("X-Forwarded-For", ""), headers.get("X-Real-Ip", "")),
-        source.agent(source.text(headers.get("User-Agent", ""))),
+        source.agent(headers.get("User-Agent", "")),
         http[ID],
     )
 
