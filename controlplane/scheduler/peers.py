@@ -159,17 +159,20 @@ class Peer:
 class Tally:
     """The sum of a weight over the pods of each node."""
 
-    __slots__ = ("__weakref__", "_domains", "counts", "weigh")
+    __slots__ = ("__weakref__", "_domains", "counts", "stamp", "weigh")
 
     def __init__(self, weigh: Callable[[Peer], int], size: int) -> None:
         self.weigh = weigh
         self.counts: Ints = np.zeros(size, np.int64)
         """By row."""
+        self.stamp = 0
+        """Changes with each placement that is counted."""
         self._domains: list[weakref.ref[Domains]] = []
 
     def add(self, row: int, amount: int) -> None:
         """Count on one row."""
         self.counts[row] += amount
+        self.stamp += 1
         for reference in self._domains:
             domains = reference()
             if domains is not None:

@@ -347,7 +347,9 @@ class _Score(Score):
             self._weights_stamp += 1
 
     def stamp(self) -> int:
-        return self._counted.stamp() + self._weights_stamp
+        # Hosts are counted by row, without sums that would tell that they have changed.
+        hosts = sum(domains.tally.stamp for domains in self._counted.domains if domains.column.key == _HOSTNAME)
+        return self._counted.stamp() + hosts + self._weights_stamp
 
     def raw(self, rows: Rows) -> Ints:
         counted = self._counted

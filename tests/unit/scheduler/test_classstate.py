@@ -37,7 +37,8 @@ def sociable() -> list[core.Pod]:
     even = spread(pod(requests={"cpu": "100m"}, labels={"app": "spread"}), "zone", {"app": "spread"})
     spread(even, "disk", {"app": "near"}, when="ScheduleAnyway")
     soft = spread(pod(labels={"app": "spread"}), "zone", {"app": "spread"}, when="ScheduleAnyway", skew=2)
-    return [near, apart, even, soft]
+    hosts = spread(pod(labels={"app": "hosts"}), "kubernetes.io/hostname", {"app": "hosts"}, when="ScheduleAnyway")
+    return [near, apart, even, soft, hosts]
 
 
 def kinds() -> list[core.Pod]:

@@ -1,8 +1,11 @@
 from collections import Counter
 
+import pytest
+
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.engine import WHOLE_DIAGNOSES
 from tests.unit.scheduler.builders import Bench, node, pod
+from wharfinger.api.labels import from_map
 
 
 def test_the_message_counts_each_node_once_by_its_first_refusal() -> None:
@@ -33,6 +36,22 @@ def test_pods_spread_and_are_counted_at_once() -> None:
         assert isinstance(found, Placement)
         nodes.append(found.node)
     assert set(Counter(nodes).values()) == {2}
+
+
+@pytest.mark.parametrize("labels", [{}, {"topology.kubernetes.io/zone": "a"}], ids=["no zones", "zones"])
+def test_pods_of_a_controller_are_spread_over_hosts_one_after_the_other(labels: dict[str, str]) -> None:
+    bench = Bench(node("roomy", labels=labels, allocatable={"cpu": "64", "memory": "64Gi", "pods": "110"}), node("b"))
+    bench.place(pod("busy", {"cpu": "2"}, node_name="b"))
+    selector = from_map({"app": "web"})
+    bench.table.workloads.set_owner("ReplicaSet", "default", "web", selector)
+    nodes = []
+    for index in range(6):
+        made = pod(f"p{index}", {"cpu": "10m"}, labels={"app": "web"})
+        made.metadata.ownerReferences.add(kind="ReplicaSet", name="web", uid="u", controller=True)
+        found = bench.engine.decide(bench.info(made))
+        assert isinstance(found, Placement)
+        nodes.append(found.node)
+    assert nodes.count("b") >= 2
 
 
 def test_ties_are_drawn_by_the_seed_and_over_all_equals() -> None:
