@@ -125,6 +125,11 @@ class Diagnosis:
         self.nominated = RefusedRows.of({})
 
 
+def resolvable_rows(state: ClassState, nominated: Mapping[int, Refusal]) -> Bools:
+    """Return where removing pods may help; `nominated` as for a Diagnosis."""
+    return _count(state, RefusedRows.of(nominated))[1]
+
+
 def _count(state: ClassState, nominated: RefusedRows) -> tuple[Counter[str], Bools]:
     """Return reasons with their numbers of nodes, and where removing pods may help."""
     counts: Counter[str] = Counter()

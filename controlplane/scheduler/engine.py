@@ -30,7 +30,7 @@ from controlplane.scheduler.nominationverdicts import (
 )
 from controlplane.scheduler.plugins.default_preemption import DefaultPreemption
 from controlplane.scheduler.podinfo import PodClass, PodInfo, PodTable
-from controlplane.scheduler.preemption import Preemption, preempt
+from controlplane.scheduler.preemption import Preemption, preempt, would_help
 from controlplane.scheduler.profile import Profile
 from controlplane.scheduler.residents import Resident
 from controlplane.scheduler.victims import Budget
@@ -218,6 +218,24 @@ class Engine:
         if result.chosen is None and not self.nominations and pod.may_preempt:
             diagnosis.preemptions[pod.priority] = result.message
         return result
+
+    def lowest_priority(self) -> int:
+        """Return the priority of the least important pod that is placed."""
+        return self.table.lowest_priority()
+
+    def would_make_room(self, pod: PodInfo) -> bool:
+        """Whether others would make room now for a pod that no node would take.
+
+        Looks only at nodes that have changed since the last search for pods of this kind and priority, so after that
+        one has found nobody. Gangs are asked as a whole, by :meth:`.gangwork.GangWork.waits_for`.
+        """
+        if (pod.gang is not None and pod.gang.needed) or self.profile(pod).post_filter is None:
+            return False
+        state, (found, verdicts) = self.state(pod), self._search(pod)
+        nominated = refusals_by_nomination(pod, state, self.nominations, verdicts) if self.nominations else {}
+        return would_help(
+            pod, state, nominated, nominations=self.nominations, budgets=self.budgets.values(), found=found
+        )
 
     def waits_for(self, pod: PodInfo) -> int | None:
         """Return None when some node would take the pod now, else the aspects that its refusing filters look at.

@@ -31,11 +31,13 @@ _WINDOW = 64
 class Found:
     """What was found on nodes for pods of a kind and priority, by row; for searches where only sums count."""
 
-    __slots__ = ("_nominated", "_version", "candidate", "ranks", "results", "touched", "violating")
+    __slots__ = ("_nominated", "_version", "candidate", "ranks", "results", "searched", "touched", "violating")
 
     def __init__(self) -> None:
         self._version: Hashable = None
         self._nominated = 0
+        self.searched = -1
+        """Where the table's journal stood at the latest search, whatever counts."""
         self.touched: Ints = np.zeros(0, np.int64)
         """The latest change of each row when it was searched; -1 when it was not, or must be again."""
         self.results: NDArray[np.object_] = np.zeros(0, np.object_)

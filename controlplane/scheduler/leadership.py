@@ -186,7 +186,9 @@ class Leadership:
             return
         changed, self._changed = self._changed, 0
         vacated, self._vacated = self._vacated, set()
-        moved = self.queue.wake(changed, self._gangs.waits_for, now, most=KINDS_AT_ONCE, nodes=vacated)
+        moved = self.queue.wake(
+            changed, self._gangs.waits_for, now, most=KINDS_AT_ONCE, nodes=vacated, preempting=self.engine
+        )
         if moved:
             metrics.WOKEN.inc(moved)
         self._woken_at = time.monotonic()
@@ -296,6 +298,8 @@ class Leadership:
     def _nominate(self, info: PodInfo, node: str) -> None:
         self.engine.nominate(info, node)
         self._reporter.nominated(info)
+        if not node:
+            self._note(Aspect.USAGE)  # a node is no longer kept
 
     def _on_eviction_failed(self, info: PodInfo, node: str) -> None:
         for resident in self.engine.table.pods_on(node).values():

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.scheduler.decisions import Diagnosis, failure_message
+from controlplane.scheduler.decisions import Diagnosis, failure_message, resolvable_rows
 from controlplane.scheduler.foundvictims import Found
 from controlplane.scheduler.framework import Refusal
 from controlplane.scheduler.nodetable import NodeTable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from controlplane.scheduler.podinfo import PodInfo
 
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
+_MOST_SEARCHED = 64
 
 
 @dataclass(slots=True)
@@ -83,13 +84,15 @@ def preempt(
         counts[NO_VICTIMS.reasons[0]] += len(resolvable)
         result.in_vain = lambda: {table.names[row] or "": NO_VICTIMS for row in resolvable.tolist()}
     elif len(resolvable):
+        found = found if found is not None else Found()
         enough = plugin.candidates(len(resolvable))
         offset = draw.randrange(len(resolvable)) if enough < len(resolvable) else 0
         rows = np.concatenate((resolvable[offset:], resolvable[:offset])) if offset else resolvable
         if search.sums_only:
-            refusals = _look_among_sums(result, search, rows, enough, found if found is not None else Found())
+            refusals = _look_among_sums(result, search, rows, enough, found)
         else:
             refusals = _look(result, search, rows, enough)
+        found.searched = table.position
         for refusal, number in _counted(refusals):
             for reason in refusal.reasons:
                 counts[reason] += number
@@ -100,15 +103,53 @@ def preempt(
     return result
 
 
+def would_help(
+    pod: PodInfo,
+    state: ClassState,
+    nominated: Mapping[int, Refusal],
+    *,
+    nominations: Nominations,
+    budgets: Iterable[Budget],
+    found: Found,
+) -> bool:
+    """Whether others would make room for a pod that no node takes, as far as nodes have changed since the last search.
+
+    Where more counts than sums, at most so many nodes are looked at: after larger changes the pod itself had better
+    be tried. A change that matters only to *other* nodes (of a domain) is not noticed then. `nominated` says which
+    nodes refuse it because of the pods nominated there.
+    """
+    table = state.table
+    if state.refusal is not None or table.lowest_priority() >= pod.priority or not pod.may_preempt:
+        return False
+    if pod.nominated and _awaits_victims(pod, table):
+        return False
+    rows = np.flatnonzero(resolvable_rows(state, nominated))
+    if not len(rows):
+        return False
+    search = Search(pod, state, nominations, list(budgets))
+    if search.sums_only:
+        found.sync(table, nominations, (table.importance_stamp, tuple(search.budgets)))
+        own = table.rows.get(pod.nominated) if pod.nominated else None
+        return bool(found.candidate[found.know(search, rows, 1, own=own)].any())
+    changed = rows[table.touched[rows] > found.searched]
+    found.searched = table.position
+    return len(changed) > _MOST_SEARCHED or any(isinstance(search.search(row), Candidate) for row in changed.tolist())
+
+
 def _not_eligible(pod: PodInfo, diagnosis: Diagnosis, table: NodeTable) -> str:
     if not pod.may_preempt:
         return "not eligible due to preemptionPolicy=Never."
     row = table.rows.get(pod.nominated) if pod.nominated else None
-    if row is not None and diagnosis.resolvable is not None and diagnosis.resolvable[row]:
-        for resident in table.pods_on(pod.nominated).values():
-            if resident.leaving and resident.priority < pod.priority:
-                return "not eligible due to a terminating pod on the nominated node."
+    may_help = row is not None and diagnosis.resolvable is not None and diagnosis.resolvable[row]
+    if may_help and _awaits_victims(pod, table):
+        return "not eligible due to a terminating pod on the nominated node."
     return ""
+
+
+def _awaits_victims(pod: PodInfo, table: NodeTable) -> bool:
+    return any(
+        resident.leaving and resident.priority < pod.priority for resident in table.pods_on(pod.nominated).values()
+    )
 
 
 def _counted(refusals: Sequence[Refusal]) -> list[tuple[Refusal, int]]:

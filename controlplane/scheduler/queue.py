@@ -7,7 +7,8 @@ A pod is in one of these places, named as kube-scheduler's metrics name them:
 * *unschedulable*: refused everywhere. Pods are parked **by kind**, since pods of a kind share their verdicts. When
   something has changed that the refusing plugins look at, one question a kind (does any node take it now?) decides for
   all of them, however many there are; only then do they become active again, the first in order first and a bounded
-  number at a time. A pod that would be refused again is never tried;
+  number at a time. If no node does, but others could make room by now, they become active one by one. A pod that would
+  be refused again is never tried;
 * *gated*: not to be looked at until its scheduling gates are gone;
 * *in flight*: placed, its binding not confirmed yet.
 
@@ -22,7 +23,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from controlplane.scheduler.decisions import Diagnosis, Placement
 from controlplane.scheduler.framework import Refusal
@@ -75,7 +76,21 @@ class _Parked:
     """What the filters that refused them look at."""
     node: str = ""
     """The node that they are nominated to, if any."""
+    top: int = -(2**31)
+    """No pod here has a higher priority."""
     pods: dict[str, QueuedPod] = field(default_factory=dict)
+
+
+class Preempting(Protocol):
+    """Who knows whether pods that no node would take could have others make room."""
+
+    def lowest_priority(self) -> int:
+        """Return the priority of the least important pod that is placed."""
+        ...
+
+    def would_make_room(self, pod: PodInfo) -> bool:
+        """Whether others would make room for a pod now."""
+        ...
 
 
 class SchedulingQueue:
@@ -230,6 +245,7 @@ class SchedulingQueue:
             if parked.node:
                 self._by_node.setdefault(parked.node, {})[pod.kind] = None
         self._set_reads(pod.kind, parked, reads)
+        parked.top = max(parked.top, pod.info.priority)
         parked.pods[pod.info.key] = pod
 
     def _set_reads(self, kind: Hashable, parked: _Parked, reads: int) -> None:
@@ -266,22 +282,24 @@ class SchedulingQueue:
         *,
         most: int | None = None,
         nodes: Iterable[str] = (),
+        preempting: Preempting | None = None,
     ) -> int:
         """After changes of `aspects`, make those unschedulable pods active that some node would take now.
 
         `waits_for` tells what aspects a pod waits for, None when a node would take it now. Pods nominated to `nodes`,
         where pods have gone, are asked at once. Of the other kinds that are affected at most `most` are, those first
-        that have waited longest; the rest stay *hungry*. Returns how many pods were moved.
+        that have waited longest; the rest stay *hungry*. `preempting` is asked about those that no node would take.
+        Returns how many pods were moved.
         """
         moved = 0
         for node in nodes:
             for kind in list(self._by_node.get(node, ())):
-                moved += self._wake_kind(kind, waits_for, now)
+                moved += self._wake_kind(kind, waits_for, now, preempting)
         for reads, kinds in self._by_reads.items():
             if reads & aspects:
                 self._hungry.update(kinds)
         for kind in list(itertools.islice(self._hungry, most)):
-            moved += self._wake_kind(kind, waits_for, now)
+            moved += self._wake_kind(kind, waits_for, now, preempting)
         return moved
 
     @property
@@ -289,7 +307,13 @@ class SchedulingQueue:
         """Whether more pods could be woken without any further change."""
         return bool(self._hungry)
 
-    def _wake_kind(self, kind: Hashable, waits_for: Callable[[PodInfo], int | None], now: float) -> int:
+    def _wake_kind(
+        self,
+        kind: Hashable,
+        waits_for: Callable[[PodInfo], int | None],
+        now: float,
+        preempting: Preempting | None,
+    ) -> int:
         parked = self._parked[kind]
         self._hungry.pop(kind, None)
         first = next(iter(parked.pods.values()))
@@ -297,7 +321,16 @@ class SchedulingQueue:
         if aspects is not None:
             # Other filters may refuse by now than did at the attempt: a change of what *they* look at counts, too.
             self._set_reads(kind, parked, aspects)
-            return 0
+            if preempting is None or parked.top <= preempting.lowest_priority():
+                return 0
+            first = min(parked.pods.values(), key=lambda pod: pod.order)
+            if not preempting.would_make_room(first.info):
+                return 0
+            if len(parked.pods) > 1:
+                self._hungry[kind] = None
+            self._unpark(first)
+            self._resume(first, now)
+            return 1
         chosen = heapq.nsmallest(WAKE_AT_ONCE, parked.pods.values(), key=lambda pod: pod.order)
         if len(chosen) < len(parked.pods):
             self._hungry[kind] = None

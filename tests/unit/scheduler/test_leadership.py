@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar
 
@@ -254,6 +255,32 @@ async def test_a_victim_that_cannot_be_deleted_frees_the_nomination(
     assert not setup.term.engine.nominations
     assert not setup.term.engine.table.placed["default/cheap"].leaving
     assert setup.term.queue.counts["backoff"] == 1, "it is tried again after its pause"
+
+
+@pytest.mark.parametrize("others", [0, 3])
+async def test_a_refused_pod_wakes_when_others_could_make_room_by_now(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    monkeypatch.setattr(Writer, "deleted", [])
+    setup.see(pod("king", {"cpu": "500m"}, node_name="a", priority=9))
+    setup.see(pod("cheap", {"cpu": "500m"}, node_name="a"))
+    for index in range(others):
+        setup.see(pod(f"lesser-{index}", {"cpu": "1"}, priority=0))
+    setup.see(pod("middling", {"cpu": "1"}, priority=5))
+    await setup.turn()
+    assert setup.term.queue.counts["unschedulable"] == 1 + others
+    now = time.monotonic() + 60
+    setup.term._wake(now)
+    assert setup.term.queue.counts["unschedulable"] == 1 + others, "whoever went, it would not fit"
+    setup.term.drop_pod("default/king")
+    setup.term._wake(now + 60)
+    assert setup.term.queue.counts == setup.term.queue.counts | {"active": 1, "unschedulable": others}
+    await setup.turn()
+    await asyncio.gather(*setup.term._evictor._tasks)
+    assert [name for name, _ in Writer.deleted] == ["cheap"]
+    assert list(setup.term.engine.nominations.on("a")) == ["default/middling"]
+    setup.term._wake(now + 120)
+    assert setup.term.queue.counts["active"] == 0, "it waits for its victim"
 
 
 async def test_a_pod_that_is_deleted_gives_its_nomination_back(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:

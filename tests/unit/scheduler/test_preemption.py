@@ -126,5 +126,7 @@ def test_what_is_remembered_of_searches_is_what_a_fresh_search_finds() -> None:
             result = engine.preempt(asked, found)
             assert result is not None
             results.append((result.candidates, result.rejected, result.best, result.message))
+            assert engine.would_make_room(asked) == bool(result.candidates)
             engine._searches.clear()
+            assert engine.would_make_room(asked) == bool(result.candidates)
         assert results[0] == results[1]
