@@ -7,7 +7,6 @@ namespace (``optional.of``, ``sets.contains``). Each function says by a CelError
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -39,8 +38,7 @@ def _text_test(name: str, test: Callable[[str, str], bool]) -> Function:
     return run
 
 
-@cache
-def _pattern(text: str) -> re.Pattern[str]:
+def _pattern(text: str) -> patterns.Pattern:
     try:
         return patterns.compile_pattern(text)
     except ValueError as error:
@@ -55,11 +53,11 @@ def _matches(text: Any, pattern: Any) -> bool:
 
 def _find(text: str, pattern: str) -> str:
     found = _pattern(pattern).search(text)
-    return found[0] if found else ""
+    return found.group() if found else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in _pattern(pattern).finditer(text)]
+    found = [match.group() for match in _pattern(pattern).finditer(text)]
     return found if limit < 0 else found[:limit]
 
 

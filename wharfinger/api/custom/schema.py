@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from wharfinger.api import codec, patterns
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Mapping
 
     from wharfinger.api.types import apiextensions
@@ -54,7 +53,7 @@ class Schema:
     map_type: str = "granular"
     required: tuple[str, ...] = ()
     enum: tuple[Any, ...] = ()
-    pattern: re.Pattern[str] | None = None
+    pattern: patterns.Pattern | None = None
     all_of: tuple[Schema, ...] = ()
     any_of: tuple[Schema, ...] = ()
     one_of: tuple[Schema, ...] = ()

@@ -7,10 +7,9 @@ the reference still does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from wharfinger.api import codec
+from wharfinger.api import codec, patterns
 from wharfinger.api.errors import InternalError
 from wharfinger.api.types import apiextensions
 from wharfinger.api.validation import metadata, names, structure, webhooks
@@ -260,8 +259,8 @@ def _validate_schema(schema: apiextensions.JSONSchemaProps, errors: Errors, path
             errors.forbidden(f"{path}.{name}", f"{name} is not supported")
     if schema.pattern:
         try:
-            re.compile(schema.pattern)
-        except re.error as error:
+            patterns.compile_pattern(schema.pattern)
+        except ValueError as error:
             errors.invalid(f"{path}.pattern", schema.pattern, f"must be a valid regular expression: {error}")
     _validate_extensions(schema, errors, path)
     if schema.type == "array" and not schema.HasField("items"):
