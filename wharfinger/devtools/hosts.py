@@ -402,13 +402,11 @@ def _end_tree(runner: psutil.Process) -> None:
     """End a host by its first process; the kernel then ends all others of its process namespace."""
     with contextlib.suppress(psutil.NoSuchProcess):
         runner.send_signal(signal.SIGSTOP)  # or it might start the host again
-        family = runner.children(recursive=False)
-        for leader in _leaders(runner):
-            leader.kill()
-        for process in (*family, runner):
+        family = [*_leaders(runner), *runner.children(recursive=False), runner]
+        for process in family:
             process.kill()
-        with contextlib.suppress(psutil.TimeoutExpired):
-            runner.wait(10)
+        # The host's first process is gone only after all others of the host: nothing writes to its disk any more.
+        psutil.wait_procs(family, timeout=10)
 
 
 def _run(*command: str) -> None:
