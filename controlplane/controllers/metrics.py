@@ -20,6 +20,9 @@ UNHEALTHY_NODES = Gauge("node_collector_unhealthy_nodes_in_zone", "Nodes of a zo
 NODES_TAINTED = Counter("node_collector_evictions_total", "Nodes that got a NoExecute taint for their health", ["zone"])
 SUSPENDED = Gauge("node_collector_evictions_suspended", "Whether the brake is on: every node seems gone")
 TIMERS_RESTARTED = Counter("node_collector_timers_restarted_total", "How often all grace periods began anew", ["cause"])
+LOOK_SECONDS = Histogram(
+    "node_collector_update_all_nodes_health_duration_seconds", "Time to judge the health of all nodes once"
+)
 PODS_EVICTED = Counter("taint_eviction_controller_pod_deletions_total", "Pods deleted because of a NoExecute taint")
 GC_ACTIONS = Counter("garbage_collector_actions_total", "What the garbage collector did", ["action"])
 GC_OBJECTS = Gauge("garbage_collector_graph_objects", "Objects in the owner graph")

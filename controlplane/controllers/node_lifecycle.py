@@ -90,10 +90,11 @@ class NodeLifecycleController:
         while True:
             await asyncio.sleep(max(0.0, due - loop.time()))
             due = max(due + period, loop.time())
-            report = self._health.tick(self._context.clock(), idle=self._idle())
-            self._say(report)
-            for name in report.sync | self._unmarked():
-                self._queue.add(name)
+            with metrics.LOOK_SECONDS.time():
+                report = self._health.tick(self._context.clock(), idle=self._idle())
+                self._say(report)
+                for name in report.sync | self._unmarked():
+                    self._queue.add(name)
 
     def _idle(self) -> float:
         return max(self._nodes.idle_seconds, self._leases.idle_seconds)
