@@ -256,13 +256,9 @@ async def test_refused_before_it_is_open(agent: Any, message: native.StreamInput
 
 async def test_only_the_apiserver_and_administrators(cluster: Cluster) -> None:
     async with agent_of(cluster, "user-node-1") as agent:
-        for method, message in (
-            (agent.Exec, opening("true")),
-            (agent.Attach, opening()),
-            (agent.PortForward, forward("web", 8080)),
-        ):
+        for method in (agent.Exec, agent.Attach, agent.PortForward):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await begin(method(), message)
+                await method().read()  # refused unheard; what is sent to a call that has ended may hide why it has
             assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
