@@ -56,7 +56,8 @@ class Evictor:
         for _ in range(_ATTEMPTS):
             entry = await self._pods.reader.entry(request.namespace, request.name)
             pod = entry.decoded
-            extra = self._taken(request, pod)
+            await self._pods.deleter.admit(request, pod)  # who may not does not learn of the pod's budget
+            extra = self._taken(pod)
             if not options.HasField("preconditions"):
                 options.preconditions.uid = pod.metadata.uid
             try:
@@ -68,7 +69,7 @@ class Evictor:
             "Cannot evict pod: its disruption budget changes all the time", "too many changes", retry_after=1
         )
 
-    def _taken(self, request: Request, pod: core.Pod) -> list[Put | Compare]:
+    def _taken(self, pod: core.Pod) -> list[Put | Compare]:
         """Return what an eviction writes to the budget; nothing when none has a say. Raises when it refuses."""
         if pod.status.phase in ("Succeeded", "Failed", "Pending") or pod.metadata.HasField("deletionTimestamp"):
             return []

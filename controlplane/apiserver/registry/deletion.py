@@ -105,6 +105,13 @@ class Deleter:
                 base = again
         raise errors.conflict(self.resource.kind.group_resource, request.name, MODIFIED)
 
+    async def admit(self, request: Request, old: Any) -> None:
+        """Ask admission whether `old` may be deleted; raises what it raises."""
+        for step in self._steps:
+            waiting = step.admit(request, None, old)
+            if waiting is not None:
+                await waiting
+
     def _check_extra(self, extra: Sequence[Put | Compare], failed: CompareFailed) -> None:
         for item in extra:
             if isinstance(item, Compare):
@@ -123,10 +130,7 @@ class Deleter:
         if not base.revision:
             raise errors.not_found(self.resource.kind.group_resource, request.name)
         old = self.resource.message(base.value, base.revision)
-        for step in self._steps:
-            waiting = step.admit(request, None, old)
-            if waiting is not None:
-                await waiting
+        await self.admit(request, old)
         self._check_preconditions(options, old)
         if self.resource.kind.group_resource == "namespaces":
             return await self._delete_namespace(request, options, base, old)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.apiserver.objects import config_map, pod, replica_set
+from tests.support.apiserver import Apiserver
 from wharfinger.api import errors
 from wharfinger.api import pods as podfacts
 from wharfinger.api.types import apps, core, policy
@@ -152,6 +153,26 @@ async def test_evictions_ask_the_budget(client: Client, namespace: str) -> None:
     with pytest.raises(errors.TooManyRequestsError):
         await _evict(client, namespace, "two")
     assert not (await pods.get("two", namespace=namespace)).metadata.HasField("deletionTimestamp")
+
+
+async def test_who_may_not_evict_does_not_learn_of_the_budget(
+    server: Apiserver, client: Client, namespace: str
+) -> None:
+    pods, budgets = client.resource(core.Pod), client.resource(policy.PodDisruptionBudget)
+    made = await pods.create(pod("web", namespace, node="n1", app="web"))
+    made.status.phase = "Running"
+    await pods.update_status(made)
+    budget = policy.PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "none-allowed", namespace
+    budget.spec.selector.matchLabels["app"] = "web"
+    budget.spec.minAvailable.intVal = 1
+    await budgets.create(budget)
+    async with server.client("system:node:n2", ["system:nodes"]) as other:
+        with pytest.raises(errors.ForbiddenError, match="can only evict pods with"):
+            await _evict(other, namespace, "web")
+    async with server.client("system:node:n1", ["system:nodes"]) as own:
+        with pytest.raises(errors.TooManyRequestsError):
+            await _evict(own, namespace, "web")
 
 
 async def test_a_displaced_pod_says_why_in_the_same_write(client: Client, namespace: str) -> None:
