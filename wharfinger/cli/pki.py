@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from wharfinger.api.tables.text import duration
+from wharfinger.cli.encryption import encryption
 from wharfinger.cli.failures import CommandError
 from wharfinger.cli.helping import Group
 
@@ -208,3 +209,6 @@ def kubeconfig(
         cert=pair.cert if pair else None, key=pair.key if pair else None, token=token, user=user, cluster=cluster,
     )  # fmt: skip
     click.echo(f"{path} written")
+
+
+pki.add_command(encryption)

@@ -13,6 +13,7 @@ from controlplane.apiserver.audit.auditor import Auditor, configured
 from controlplane.apiserver.audit.record import (
     Record,
     annotate,
+    annotate_early,
     answered,
     current,
     done,
@@ -24,6 +25,6 @@ from controlplane.apiserver.audit.record import (
 from controlplane.apiserver.audit.source import Source
 
 __all__ = [
-    "Auditor", "Record", "Source", "annotate", "answered", "configured", "current", "done", "end", "failed",
-    "impersonating", "started",
+    "Auditor", "Record", "Source", "annotate", "annotate_early", "answered", "configured", "current", "done", "end",
+    "failed", "impersonating", "started",
 ]  # fmt: skip

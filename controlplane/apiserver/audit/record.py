@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from controlplane.apiserver.request import Answer, User
 
 API_VERSION = "audit.k8s.io/v1"
+_EARLY: ContextVar[dict[str, str] | None] = ContextVar("annotations before the audit record", default=None)
 _CURRENT: ContextVar[Record | None] = ContextVar("audit record", default=None)
 _DECISION, _REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
 _TOKEN = "(a token)"
@@ -51,6 +52,13 @@ def annotate(key: str, value: str) -> None:
     record = _CURRENT.get()
     if record is not None:
         record.annotations.setdefault(key, value)
+
+
+def annotate_early(key: str, value: str) -> None:
+    """Say something about a request that perhaps has no record yet: about its credentials."""
+    if _CURRENT.get() is None:
+        _EARLY.set({**(_EARLY.get() or {}), key: value})
+    annotate(key, value)
 
 
 def failed(error: StatusError, *, unforeseen: bool = False) -> None:
@@ -94,6 +102,8 @@ def end() -> None:
     if record is not None:
         _CURRENT.set(None)
         record.end()
+    if _EARLY.get() is not None:  # a policy that wants no record: nothing may be left for the next request
+        _EARLY.set(None)
 
 
 class Record:
@@ -124,6 +134,8 @@ class Record:
     def begin(self) -> None:
         """Say that the request was received, and be the current record from now on."""
         _CURRENT.set(self)
+        if (early := _EARLY.get()) is not None:
+            self.annotations.update(early)
         self._line("RequestReceived", self._received)
 
     @property

@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from controlplane.apiserver import audit
 from wharfinger.api.errors import UnauthorizedError
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from controlplane.apiserver.request import User
 
 log = logging.getLogger(__name__)
+
+STALE = "authentication.k8s.io/stale-token"
+"""Annotation of an audit event: the request's token should have been read anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class Bearer:
             if meant:
                 if found.stale:
                     log.debug("a token is stale", extra={"token": found.stale})
+                    audit.annotate_early(STALE, found.stale)
                 return found.user, meant
             log.info("a token was refused", extra={"reason": f"it is for {', '.join(found.audiences)}"})
             break

@@ -39,8 +39,6 @@ ACCOUNTS = "system:serviceaccounts"
 PROJECTED_SECONDS = 3607
 """The life of a token that a pod gets unasked: an hour, and seven seconds by which such tokens are told from others."""
 EXTENDED_SECONDS = 365 * 24 * 3600
-STALE = "authentication.k8s.io/stale-token"
-"""Annotation of an audit event: the request's token should have been read anew."""
 VALID_TOKENS = Counter("serviceaccount_valid_tokens_total", "Uses of tokens of pods within the hour that they are for")
 STALE_TOKENS = Counter("serviceaccount_stale_tokens_total", "Uses of tokens of pods that should have been read anew")
 LEGACY_TOKENS = Counter("serviceaccount_legacy_tokens_total", "Uses of tokens that stand in a Secret")

@@ -53,7 +53,7 @@ def _asked(user: User, verb: str, path: str, message: Any) -> Attributes:
                 return _of_pod(user, "get", "log", message.namespace, message.pod)
             case streams_v1_pb2.StreamOpen() | streams_v1_pb2.ForwardOpen():
                 return _of_pod(user, "create", verb, message.namespace, message.pod)
-        return Attributes(user, "get", path=_PATHS.get(verb, path))
+        return Attributes(user, "update" if verb == "update" else "get", path=_PATHS.get(verb, path))
     name, namespace = reference.name, reference.namespace
     if not name and verb in ("list", "watch"):
         name = exact(message.options.fieldSelector, "metadata.name")

@@ -120,3 +120,49 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     file.write_text(HEAD + "rules: [{level: Non}]")
     with pytest.raises(ConfigError, match=r"policy\.yaml: rules\[0\]\.level"):
         policy.load(file)
+
+
+DEFAULT = Path(__file__).parents[4] / "ansible/roles/apiserver/files/audit-policy.yaml"
+SCHEDULER = User("system:kube-scheduler", ("system:authenticated",))
+NODE = User("system:node:n1", ("system:nodes", "system:authenticated"))
+
+
+@pytest.mark.parametrize(
+    ("user", "verb", "group", "resource", "more", "wanted"),
+    [
+        (ALICE, "create", "", "secrets", {"namespace": "a"}, Level.METADATA),
+        (ALICE, "update", "", "configmaps", {"namespace": "kube-system"}, Level.METADATA),
+        (ALICE, "get", "", "secrets", {"namespace": "a", "name": "s"}, Level.METADATA),
+        (NODE, "get", "", "secrets", {"namespace": "a", "name": "s"}, Level.METADATA),
+        (SCHEDULER, "list", "", "secrets", {}, Level.METADATA),
+        (NODE, "create", "", "serviceaccounts", {"subresource": "token", "namespace": "a"}, Level.METADATA),
+        (NODE, "create", "authentication.k8s.io", "tokenreviews", {}, Level.METADATA),
+        (ALICE, "create", "", "pods", {"namespace": "a", "subresource": "exec"}, Level.METADATA),
+        (ALICE, "create", "rbac.authorization.k8s.io", "clusterrolebindings", {}, Level.REQUEST),
+        (
+            ALICE,
+            "update",
+            "certificates.k8s.io",
+            "certificatesigningrequests",
+            {"subresource": "approval"},
+            Level.REQUEST,
+        ),
+        (ALICE, "create", "certificates.k8s.io", "certificatesigningrequests", {}, Level.REQUEST),
+        (ALICE, "create", "", "namespaces", {}, Level.REQUEST),
+        (SCHEDULER, "update", "coordination.k8s.io", "leases", {"namespace": "kube-system"}, Level.NONE),
+        (SCHEDULER, "create", "", "pods", {"subresource": "binding", "namespace": "a"}, Level.METADATA),
+        (NODE, "update", "coordination.k8s.io", "leases", {"namespace": "kube-node-lease"}, Level.NONE),
+        (NODE, "watch", "", "pods", {}, Level.NONE),
+        (ALICE, "watch", "", "pods", {}, Level.METADATA),
+        (ALICE, "get", "", "", {"path": "/readyz/etcd"}, Level.NONE),
+        (ALICE, "get", "", "", {"path": "/apis/apps/v1"}, Level.NONE),
+        (ALICE, "update", "", "", {"path": "/wharfinger.v1.Etcd/Compact"}, Level.METADATA),
+        (ALICE, "create", "", "events", {"namespace": "a"}, Level.NONE),
+    ],
+)
+def test_the_policy_of_the_playbooks(
+    user: User, verb: str, group: str, resource: str, more: dict[str, str], wanted: Level
+) -> None:
+    decision = policy.load(DEFAULT).decide(Attributes(user, verb, group, resource, **more))
+    assert decision.level is wanted
+    assert "RequestReceived" in decision.omitted or not decision.level
