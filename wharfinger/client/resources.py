@@ -88,6 +88,7 @@ class GrpcResourceClient(ResourceClient[M]):
         try:
             with endpoint.lasting(call):
                 async for batch in call:
+                    endpoint.hear()
                     yield [self._event(event) for event in batch.events]
         except grpc.aio.AioRpcError as error:
             raise self._transport.translate(endpoint, error) from error

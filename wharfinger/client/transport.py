@@ -3,6 +3,10 @@
 One channel an endpoint, made at first use. A call goes to the endpoint that worked last; when that one is
 unreachable the next call goes to the next. Reads are tried on every endpoint in turn before they fail. Writes are
 not repeated here: one that ended as unavailable may have happened, so only the caller can know what to do.
+
+An apiserver may hold its connections, answer gRPC's pings, and nothing else (a process that hangs). So where there is
+another one to go to, an endpoint with calls under way that has been silent for a while is asked for its version; when
+that is not answered either, all calls are broken off like those of a lost connection.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import grpc
@@ -20,7 +25,7 @@ from google.rpc import status_pb2
 from wharfinger.api import errors
 from wharfinger.api.types import meta
 from wharfinger.client.config import ClientConfig
-from wharfinger.proto.native import resources_v1_pb2_grpc, scheduling_v1_pb2_grpc, streams_v1_pb2_grpc
+from wharfinger.proto.native import resources_v1_pb2, resources_v1_pb2_grpc, scheduling_v1_pb2_grpc, streams_v1_pb2_grpc
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +59,14 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
 """For every gRPC server of ours: the keepalive pings above must not be taken for an attack."""
 
 _RETIRE_SECONDS = 30.0
+_LOOK_SECONDS = 1.0
+SILENT_SECONDS = 3.0
+"""After which an endpoint that owes us an answer is asked whether it is still there."""
+LASTING_SILENT_SECONDS = 7.0
+"""The same for one that owes us nothing but the rest of watches, which bring a bookmark about every 5 s."""
+PROBE_SECONDS = 2.0
+_PROBES = 2
+"""One alone may have been held up by ourselves."""
 
 STATUS_DETAILS = "grpc-status-details-bin"
 STATUS_TYPE_URL = "type.googleapis.com/" + meta.Status.DESCRIPTOR.full_name
@@ -101,11 +114,54 @@ class Endpoint:
         self.retired = False
         """Whether calls are to go elsewhere: its credentials were replaced."""
         self._lasting: set[Any] = set()
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._broken: set[asyncio.Task[Any]] = set()
+        self.heard = time.monotonic()
+        """When it last sent anything."""
+        self.probe: asyncio.Task[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether calls are under way."""
+        return bool(self._waiting or self._lasting)
+
+    @property
+    def patience(self) -> float:
+        """Seconds of silence after which it is to be asked whether it is still there."""
+        return SILENT_SECONDS if self._waiting else LASTING_SILENT_SECONDS
+
+    def hear(self) -> None:
+        """Note that it has sent something."""
+        self.heard = time.monotonic()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Look after a call that is answered once. When it is broken off, ServiceUnavailableError is raised."""
+        task = asyncio.current_task()
+        assert task is not None, "calls are made in tasks"
+        if not self.busy:
+            self.hear()
+        self._waiting.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if task not in self._broken or task.uncancel():
+                raise
+            raise errors.ServiceUnavailableError(f"the apiserver at {self.address} does not answer") from None
+        except grpc.aio.AioRpcError:
+            self.hear()
+            raise
+        finally:
+            self._waiting.discard(task)
+            self._broken.discard(task)
+        self.hear()
 
     @contextlib.contextmanager
     def lasting(self, call: Any) -> Iterator[None]:
         """Look after a call that may last for ever: when the endpoint is retired it is broken off like a lost
         connection. In the body, ServiceUnavailableError stands for that."""
+        if not self.busy:
+            self.hear()
         self._lasting.add(call)
         try:
             yield
@@ -113,9 +169,16 @@ class Endpoint:
             task = asyncio.current_task()
             if not self.retired or (task is not None and task.cancelling()):
                 raise
-            raise errors.ServiceUnavailableError("the connection is made anew, with other credentials") from None
+            raise errors.ServiceUnavailableError("the connection is made anew") from None
         finally:
             self._lasting.discard(call)
+
+    async def abandon(self) -> None:
+        """Break off everything, and close."""
+        for task in list(self._waiting):
+            self._broken.add(task)
+            task.cancel()
+        await self.retire()
 
     async def retire(self) -> None:
         """Break off what lasts, let the other calls end, and close."""
@@ -144,6 +207,7 @@ class Transport:
         self._endpoints: dict[str, Endpoint] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._current = 0
+        self._look: asyncio.TimerHandle | None = None
 
     def renew(self, config: ClientConfig) -> None:
         """Use other credentials from now on. Watches and write streams come back by themselves, on new connections."""
@@ -151,9 +215,13 @@ class Transport:
         self.metadata = _metadata(config)
         old, self._endpoints = self._endpoints, {}
         for endpoint in old.values():
-            task = asyncio.get_running_loop().create_task(endpoint.retire(), name="retire connection")
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)
+            self._spawn(endpoint.retire(), name="retire connection")
+
+    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+        return task
 
     def endpoint(self) -> Endpoint:
         """Return the endpoint that calls should use now."""
@@ -161,7 +229,39 @@ class Transport:
         endpoint = self._endpoints.get(address)
         if endpoint is None:
             endpoint = self._endpoints[address] = Endpoint(address, self.config)
+        if self._look is None and len(self.config.endpoints) > 1:
+            self._look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look_around)
         return endpoint
+
+    def _look_around(self) -> None:
+        """Ask those who have been silent for long, and look again while any call is under way."""
+        self._look = None
+        busy = [endpoint for endpoint in self._endpoints.values() if endpoint.busy]
+        for endpoint in busy:
+            if endpoint.probe is None and time.monotonic() - endpoint.heard > endpoint.patience:
+                endpoint.probe = self._spawn(self._probe(endpoint), name=f"does {endpoint.address} answer")
+        if busy:
+            self._look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look_around)
+
+    async def _probe(self, endpoint: Endpoint) -> None:
+        try:
+            for _ in range(_PROBES):
+                try:
+                    await endpoint.server.Version(
+                        resources_v1_pb2.VersionRequest(), timeout=PROBE_SECONDS, metadata=self.metadata
+                    )
+                except grpc.aio.AioRpcError as error:
+                    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                        continue
+                endpoint.hear()  # a refusal is an answer; a connection that is lost ends the calls by itself
+                return
+            log.warning("an apiserver holds its connections and does not answer", extra={"endpoint": endpoint.address})
+            self.failed(endpoint)
+            if self._endpoints.get(endpoint.address) is endpoint:
+                del self._endpoints[endpoint.address]
+            self._spawn(endpoint.abandon(), name="abandon connection")
+        finally:
+            endpoint.probe = None
 
     def failed(self, endpoint: Endpoint) -> None:
         """Turn to the next endpoint, unless another call has done so already."""
@@ -181,7 +281,11 @@ class Transport:
         for attempt in range(len(self.config.endpoints)):
             endpoint = self.endpoint()
             try:
-                return await call(endpoint)
+                with endpoint.waiting():
+                    return await call(endpoint)
+            except errors.ServiceUnavailableError:
+                if attempt + 1 == len(self.config.endpoints):
+                    raise
             except grpc.aio.AioRpcError as error:
                 translated = self.translate(endpoint, error)
                 if attempt + 1 < len(self.config.endpoints) and error.code() is grpc.StatusCode.UNAVAILABLE:
@@ -193,12 +297,16 @@ class Transport:
         """Make a call once."""
         endpoint = self.endpoint()
         try:
-            return await call(endpoint)
+            with endpoint.waiting():
+                return await call(endpoint)
         except grpc.aio.AioRpcError as error:
             raise self.translate(endpoint, error) from error
 
     async def close(self) -> None:
         """Close every channel; calls under way are cancelled."""
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
         for task in list(self._retiring):
             task.cancel()
         for endpoint in self._endpoints.values():

@@ -135,6 +135,7 @@ class StreamWriter(Writer):
         try:
             with endpoint.lasting(call):
                 async for results in call:
+                    endpoint.hear()
                     for result in results.results:
                         future = self._waiting.get(result.id)
                         if future is not None and not future.done():
