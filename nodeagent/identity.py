@@ -20,6 +20,8 @@ from wharfinger.client import ClientConfig
 from wharfinger.client.renewal import CredentialFollower
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nodeagent.agent import NodeAgent
     from nodeagent.heartbeat import Heartbeats
     from nodeagent.options import Options
@@ -47,9 +49,11 @@ class Identity:
         self._heartbeats = heartbeats
         self._streams = streams
         self._serving_file = directory_of(options) / own.SERVING_FILE
-        serving = Path(options.tls_cert_file) if options.tls_cert_file else None
+        serving: Path | Callable[[], bytes | None] | None = None
         if options.rotate_server_certificates:
-            serving = self._serving_file
+            serving = self._own_serving
+        elif options.tls_cert_file:
+            serving = Path(options.tls_cert_file)
         self._credentials = CredentialFollower(
             client, lambda: ClientConfig.load(options.kubeconfig, options.context), renewed=self._renewed
         )
@@ -75,6 +79,10 @@ class Identity:
     def _renewed(self, config: ClientConfig) -> None:
         self._heartbeats.renew(config)
         self._watch.look()
+
+    def _own_serving(self) -> bytes | None:
+        """Return the certificate; a node that has just joined has none yet."""
+        return self._serving_file.read_bytes() if self._serving_file.exists() else None
 
     def _serving(self) -> own.Wanted:
         """Apiservers know us by the node's name. An address that is an apiserver's, too, is not for nodes to have."""
