@@ -57,7 +57,7 @@ class Witness(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        while not self._over.wait(0.05):
+        while not self._over.wait(0.2):
             for file in self._state.glob("joining-*"):
                 self.tokens |= set(re.findall(r"token: (\S+)", file.read_text()))
             for process in psutil.process_iter(["cmdline"]):
