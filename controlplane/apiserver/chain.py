@@ -19,7 +19,7 @@ from controlplane.apiserver.custom.catalogue import DEFINITIONS, Catalogue
 from controlplane.apiserver.custom.resource import DefinitionChangedError
 from controlplane.apiserver.custom.tending import Tender
 from controlplane.apiserver.registry.deletion import STATUS
-from controlplane.apiserver.registry.registry import Registry
+from controlplane.apiserver.registry.registry import Readable, Registry
 from controlplane.apiserver.request import Answer
 from controlplane.apiserver.reviews import KINDS as REVIEWS
 from controlplane.apiserver.reviews import Reviews
@@ -104,7 +104,7 @@ class Api:
         self.authorizers = authorizers
         self._reviews = Reviews(authorizers, tokens)
         self._token_requests = tokenrequests.TokenRequests(cache, admission, accounts, max_seconds=max_token_seconds)
-        self._registries: dict[tuple[str, str, str], Registry] = {}
+        self._registries: dict[tuple[str, str, str], Readable] = {}
         for kind in kinds.KINDS:
             if kind.stored and kind.resource and (kind.group, kind.version) not in disabled:
                 ttl = limits.event_ttl if kind.resource == "events" else 0  # of both groups
@@ -117,10 +117,10 @@ class Api:
         definitions = self.registry(DEFINITIONS)
         self.tender = Tender(self.custom, definitions, cache)
         definitions.follow_up = self.tender.follow_up
-        pods = self._registries["", "v1", "pods"]
+        pods = self.registry(kinds.of(core.Pod))
         self._pods = pods
         self._binder = Binder(pods, store, cache)
-        self._evictor = eviction.Evictor(pods, self._registries["policy", "v1", "poddisruptionbudgets"], cache)
+        self._evictor = eviction.Evictor(pods, self.registry(kinds.of(policy.PodDisruptionBudget)), cache)
 
     # --- addresses ------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Api:
             f'the server could not find the requested resource: "{resource}" in {where}', details={}
         )
 
-    def serve(self, registries: Iterable[Registry]) -> None:
+    def serve(self, registries: Iterable[Readable]) -> None:
         """Serve further kinds; they take the places of those at the same addresses, but never of the schema's own."""
         for registry in registries:
             place = (registry.kind.group, registry.kind.version, registry.kind.resource)
@@ -146,7 +146,7 @@ class Api:
                 self._registries[place] = registry
         self.changes += 1
 
-    def withdraw(self, registries: Iterable[Registry]) -> None:
+    def withdraw(self, registries: Iterable[Readable]) -> None:
         """Serve kinds no longer."""
         for registry in registries:
             place = (registry.kind.group, registry.kind.version, registry.kind.resource)
@@ -183,12 +183,19 @@ class Api:
         registries = sorted(self._registries.values(), key=lambda registry: registry.resource.conversion is not None)
         return [*(registry.kind for registry in registries), _BINDING, *REVIEWS.values()]
 
-    def registry(self, kind: Kind) -> Registry:
-        """Return the registry of a stored kind. Raises MethodNotAllowedError for one that only travels."""
-        registry = self._registries.get((kind.group, kind.version, kind.resource))
-        if registry is None:
+    def readable(self, kind: Kind) -> Readable:
+        """Return what reads a served kind. Raises MethodNotAllowedError for one that only travels."""
+        found = self._registries.get((kind.group, kind.version, kind.resource))
+        if found is None:
             raise errors.MethodNotAllowedError(f"{kind.group_resource} are not stored: they can only be created")
-        return registry
+        return found
+
+    def registry(self, kind: Kind) -> Registry:
+        """Return the registry of a stored kind. Raises MethodNotAllowedError for any other."""
+        found = self.readable(kind)
+        if not isinstance(found, Registry):
+            raise errors.MethodNotAllowedError(f"{kind.group_resource} are not stored: they can only be read")
+        return found
 
     def authorize(self, request: Request) -> None:
         """Raise ForbiddenError unless the user may do this."""
@@ -236,20 +243,19 @@ class Api:
     async def get(self, request: Request, version: str = "") -> Answer:
         """Return one object, or its scale."""
         self._check(request, _READ)
-        registry = self.registry(request.kind)
         if request.subresource == "scale":
-            return await scaling.get(registry, request, version)
-        return await registry.reader.get(request, version)
+            return await scaling.get(self.registry(request.kind), request, version)
+        return await self.readable(request.kind).reader.get(request, version)
 
     async def list(self, request: Request, options: meta.ListOptions) -> Page:
         """Return a page of objects."""
         request.field_selector = options.fieldSelector
         self._check(request, _NONE)
-        registry = self.registry(request.kind)
-        return self._listed(registry, await registry.reader.list_page(request, options))
+        found = self.readable(request.kind)
+        return self._listed(found, await found.reader.list_page(request, options))
 
     @staticmethod
-    def _listed(registry: Registry, page: Page) -> Page:
+    def _listed(registry: Readable, page: Page) -> Page:
         record = audit.current()
         if record is not None:
             record.listed(registry.resource, page)

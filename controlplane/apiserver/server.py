@@ -94,7 +94,7 @@ class Server:
         self._peers = Peers(ca=config.kubelet_ca or config.client_ca, cert=config.kubelet_cert, key=config.kubelet_key)
         self.api.serve(
             found
-            for found in usage.registries(self.cache, self._peers)
+            for found in usage.served(self.cache, self._peers)
             if (found.kind.group, found.kind.version) not in config.disabled
         )
         self._auditor = audit.configured(config.audit)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controlplane.apiserver.podstreams import Peers
-    from controlplane.apiserver.registry.registry import Registry
+    from controlplane.apiserver.registry.registry import Readable
     from controlplane.apiserver.request import Request
     from controlplane.apiserver.store import Cache
     from wharfinger.api.kinds import Kind
@@ -173,8 +173,8 @@ def _fill(usage: Any, measured: streams.Measured) -> None:
     usage["memory"].string = f"{measured.memory // 1024}Ki"
 
 
-class UsageRegistry:
-    """What the chain needs of a kind that can only be read."""
+class UsageKind:
+    """One of the two kinds; see :class:`~controlplane.apiserver.registry.registry.Readable`."""
 
     def __init__(self, reader: UsageReader) -> None:
         self.kind = reader.kind
@@ -182,11 +182,10 @@ class UsageRegistry:
         self.resource = reader.resource
 
 
-def registries(cache: Cache, peers: Peers) -> list[Registry]:
-    """Return both kinds of the group; their verbs, get and list, need no more of a registry than these have."""
+def served(cache: Cache, peers: Peers) -> list[Readable]:
+    """Return both kinds of the group."""
     agents = Agents(peers)
-    made = [
-        UsageRegistry(NodeUsageReader(kinds.of(metrics.NodeMetrics), cache, agents)),
-        UsageRegistry(PodUsageReader(kinds.of(metrics.PodMetrics), cache, agents)),
+    return [
+        UsageKind(NodeUsageReader(kinds.of(metrics.NodeMetrics), cache, agents)),
+        UsageKind(PodUsageReader(kinds.of(metrics.PodMetrics), cache, agents)),
     ]
-    return cast("list[Registry]", made)

@@ -41,7 +41,7 @@ async def list_objects(calls: Calls, user: User, message: native.ListRequest, co
     """Serve List."""
     request = calls.request(user, "list", message.reference)
     page = await calls.api.list(request, message.options)
-    resource = calls.api.registry(request.kind).resource
+    resource = calls.api.readable(request.kind).resource
     head = wire.chunk_head(request.kind, page.revision)
     parts, size, sent = [head], 0, 0
     revision = wire.field(0x0A, str(page.revision).encode())

@@ -84,7 +84,7 @@ class Calls:
             self._shown = {known: shown for known, shown in self._shown.items() if known.described}
         found = self._shown.get(kind)
         if found is None:
-            found = self._shown[kind] = render.Shown(self.api.registry(kind).resource)
+            found = self._shown[kind] = render.Shown(self.api.readable(kind).resource)
         return found
 
     def _kind(self, address: Address) -> Kind:

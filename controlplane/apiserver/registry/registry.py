@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from controlplane.apiserver.registry.conversion import CONVERSIONS
 from controlplane.apiserver.registry.deletion import Deleter
@@ -15,8 +15,37 @@ if TYPE_CHECKING:
 
     from controlplane.apiserver.addresses import Addresses
     from controlplane.apiserver.admission import Admission
+    from controlplane.apiserver.registry.reader import Page
+    from controlplane.apiserver.request import Answer, Request
     from controlplane.apiserver.store import Cache, Store
     from wharfinger.api.kinds import Kind
+    from wharfinger.api.types import meta
+
+
+class Reads(Protocol):
+    """Who answers get and list."""
+
+    async def get(self, request: Request, version: str = "") -> Answer:
+        """Return one object. Raises NotFoundError."""
+
+    async def list_page(self, request: Request, options: meta.ListOptions) -> Page:
+        """Return a page of objects."""
+
+
+class Readable(Protocol):
+    """A served kind, stored or not: what get and list need of it."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind."""
+
+    @property
+    def resource(self) -> StoredResource:
+        """How its objects are shown."""
+
+    @property
+    def reader(self) -> Reads:
+        """Who reads them."""
 
 
 class Registry:

@@ -160,3 +160,17 @@ async def test_a_scale_is_applied(http: Http, namespace: str) -> None:
         "PATCH", f"{sets}/other/scale?fieldManager=scaler", scale(2) | {"metadata": {"name": "other"}}, **apply
     )
     assert missing.status == 404
+
+
+async def test_usage_can_only_be_read(http: Http, namespace: str) -> None:
+    usage = "/apis/metrics.k8s.io/v1beta1"
+    for path in (f"{usage}/nodes", f"{usage}/namespaces/{namespace}/pods"):
+        listed = await http.ask("GET", path)
+        assert (listed.status, listed.json["items"]) == (200, [])
+        table = await http.ask("GET", path, Accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+        assert (table.status, table.json["kind"]) == (200, "Table")
+        missing = await http.ask("GET", f"{path}/nobody")
+        assert (missing.status, missing.json["reason"]) == (404, "NotFound")
+        for method in ("POST", "DELETE"):
+            refused = await http.ask(method, path, {} if method == "POST" else None)
+            assert (refused.status, refused.json["reason"]) == (405, "MethodNotAllowed")
