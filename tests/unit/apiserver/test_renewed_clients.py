@@ -97,7 +97,7 @@ async def test_etcd(server: tuple[int, Etcd], tmp_path: Path) -> None:
     client = EtcdClient(config)
     await client.start()
     moved: list[int] = []
-    client.moved.append(lambda: moved.append(1))
+    client.moved.append(lambda _: moved.append(1))
     follower = client.follower()
     assert await client.revision() == 7
     second = renew(tmp_path)
