@@ -1,23 +1,28 @@
 """Checks a corpus of stored objects: each must decode to its recorded JSON, and its JSON encode to the stored bytes.
 
 A corpus has a JSON object a line: ``resource``, ``path``, ``key``, ``value`` (the stored bytes in base64) and ``json``
-(what GET answered). The few places where Kubernetes itself shows other than it stores are listed with their reasons in
-``storage_exceptions.yaml`` beside this module.
+(what GET answered). Encrypted values are decrypted first, with the configuration of the server that wrote them
+(``--encryption-provider-config FILE``). The few places where Kubernetes itself shows other than it stores are listed
+with their reasons in ``storage_exceptions.yaml`` beside this module.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import binascii
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import orjson
 
-from wharfinger.api import codec, kinds, storage
+from wharfinger.api import codec, encryption, kinds, storage
+from wharfinger.api.configfile import ConfigError
+from wharfinger.api.encryption import Transformer
 from wharfinger.api.errors import StatusError
 
 _ABSENT = object()
@@ -40,14 +45,14 @@ def _exceptions() -> dict[str, list[dict[str, Any]]]:
     return document  # type: ignore[no-any-return]
 
 
-def check_lines(lines: Iterable[bytes]) -> Iterator[Outcome]:
-    """Yield the outcome of each line that is not blank."""
+def check_lines(lines: Iterable[bytes], transformer: Transformer | None = None) -> Iterator[Outcome]:
+    """Yield the outcome of each line that is not blank; `transformer` decrypts."""
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            yield _check_line(line, number)
+            yield _check_line(line, number, transformer)
 
 
-def _check_line(line: bytes, number: int) -> Outcome:
+def _check_line(line: bytes, number: int, transformer: Transformer | None) -> Outcome:
     outcome = Outcome(f"line {number}")
     try:
         entry = orjson.loads(line)
@@ -59,6 +64,8 @@ def _check_line(line: bytes, number: int) -> Outcome:
         outcome.problems.append(f"not a line of a corpus: {error!r}")
         return outcome
     try:
+        if transformer is not None:
+            value = transformer.open(outcome.name, value)
         _check(value, wanted, outcome)
     except StatusError as error:
         outcome.problems.append(str(error))
@@ -155,13 +162,23 @@ def _remove(document: Any, path: tuple[Any, ...]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run ``check FILE``; returns the exit code."""
-    if len(arguments) != 2 or arguments[0] != "check":
-        print("usage: python -m wharfinger.api.storage check FILE")
+    parser = argparse.ArgumentParser(prog="python -m wharfinger.api.storage")
+    check = parser.add_subparsers(required=True, metavar="check").add_parser("check", help="check a corpus")
+    check.add_argument("file", metavar="FILE")
+    check.add_argument("--encryption-provider-config", metavar="FILE", type=Path, help="decrypts values first")
+    try:
+        given = parser.parse_args(arguments)
+        config = given.encryption_provider_config
+        transformer = Transformer(encryption.load(config)) if config is not None else None
+    except SystemExit as end:
+        return int(end.code or 0)
+    except ConfigError as error:
+        print(error)
         return 2
     passed = failed = excepted = 0
     try:
-        with open(arguments[1], "rb") as lines:
-            for outcome in check_lines(lines):
+        with open(given.file, "rb") as lines:
+            for outcome in check_lines(lines, transformer):
                 if outcome.problems:
                     failed += 1
                     for problem in outcome.problems:
@@ -172,7 +189,7 @@ def main(arguments: list[str]) -> int:
                 for reason in dict.fromkeys(outcome.excepted):
                     print(f"{outcome.name}: listed exception: {reason}")
     except OSError as error:
-        print(f"cannot read {arguments[1]}: {error.strerror}")
+        print(f"cannot read {given.file}: {error.strerror}")
         return 2
     if excepted:
         print(f"{excepted} of those that passed needed a listed exception")

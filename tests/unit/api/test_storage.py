@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import Message
 
-from wharfinger.api import codec, kinds, storage, storagecheck, storedjson
+from wharfinger import encryptionkeys
+from wharfinger.api import codec, encryption, kinds, storage, storagecheck, storedjson
+from wharfinger.api.encryption import Transformer
 from wharfinger.api.errors import InternalError
 from wharfinger.api.types import apiextensions, core, meta
 
@@ -195,3 +197,25 @@ def test_times_and_quantities_are_stored_canonically() -> None:
     assert again.metadata.deletionTimestamp.nanos == 0
     assert again.spec.containers[0].resources.requests["cpu"].string == "1"
     assert pod.spec.containers[0].resources.requests["cpu"].string == "1000m"
+
+
+def test_an_encrypted_corpus_is_checked_with_its_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "encryption.yaml"
+    encryptionkeys.ensure(config)
+    key = "/registry/secrets/default/s"
+    secret = core.Secret()
+    secret.metadata.name, secret.metadata.namespace = "s", "default"
+    secret.data["password"] = b"hunter2"
+    sealed = Transformer(encryption.load(config)).seal(key, storage.encode(secret))
+    entry = {"key": key, "value": base64.b64encode(sealed).decode(), "json": codec.to_json(secret)}
+    corpus = tmp_path / "corpus"
+    corpus.write_text(json.dumps(entry))
+    flag = "--encryption-provider-config"
+    assert storagecheck.main(["check", str(corpus), flag, str(config)]) == 0
+    assert storagecheck.main(["check", str(corpus)]) == 1
+    assert storagecheck.main(["check", str(corpus), flag, str(corpus)]) == 2
+    encryptionkeys.add_key(config)
+    encryptionkeys.use_newest(config)
+    encryptionkeys.drop_old(config)
+    assert storagecheck.main(["check", str(corpus), flag, str(config)]) == 1
+    assert f'unable to transform key "{key}"' in capsys.readouterr().out
