@@ -117,7 +117,8 @@ async def _list(session: Session, *, headers: bool) -> None:
     for rule in status.resourceRules:
         for group in rule.apiGroups:
             for resource in rule.resources:
-                shown = f"{resource}.{group}" if group else resource
+                plural, slash, subresource = resource.partition("/")
+                shown = f"{plural}.{group}{slash}{subresource}" if group else resource
                 _add(rows, (shown, "[]", _brackets(rule.resourceNames)), rule.verbs)
     for path in status.nonResourceRules:
         for url in path.nonResourceURLs:

@@ -38,6 +38,8 @@ async def describe(session: Session, **options: Any) -> int:
         for kind, obj in await _objects(session, client, reporter, options):
             out = Layout()
             await describer_for(kind)(client, obj, out)
+            if kind.inert:
+                out.field(0, "Note", f"{kind.kind} is only stored so far: {kind.inert}")
             sys.stdout.write(("" if first else "\n\n") + out.text())
             first = False
     if first and not reporter.failed:

@@ -1,4 +1,4 @@
-"""``wharf auth`` and ``--as``, against a real apiserver."""
+"""``wharf auth`` and ``--as``, and what ``describe`` shows of rights, against a real apiserver."""
 
 from __future__ import annotations
 
@@ -19,6 +19,18 @@ kind: RoleBinding
 metadata: {name: reader}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
 subjects: [{kind: Group, name: readers, apiGroup: rbac.authorization.k8s.io}]
+"""
+_BUDGET = """
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
+"""
+_JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}
 """
 
 
@@ -77,3 +89,27 @@ def test_rights_without_a_file(wharf: Wharf) -> None:
         "create", "clusterrole", "sum", "--aggregation-rule=a=b", "--dry-run=client", "-o", "json",
     )  # fmt: skip
     assert json.loads(shown)["aggregationRule"] == {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+
+
+def test_describing_rights_and_budgets(wharf: Wharf) -> None:
+    wharf("create", "-f", "-", stdin=_ROLE)
+    wharf("create", "-f", "-", stdin=_BUDGET)
+    lines = [line.split() for line in wharf("describe", "role", "reader").splitlines()]
+    assert ["deployments.apps", "[]", "[web]", "[get]"] in lines
+    assert ["pods/log", "[]", "[]", "[get", "list]"] in lines
+    lines = [line.split() for line in wharf("describe", "rolebinding", "reader").splitlines()]
+    assert ["Group", "readers"] in lines
+    assert ["Name:", "reader"] in lines
+    said = wharf("describe", "pdb", "web")
+    assert "Min available:  1\nSelector:       app=web\nStatus:\n    Allowed disruptions:  0\n" in said
+    wharf("create", "serviceaccount", "robot")
+    assert "Mountable secrets:   <none>" in wharf("describe", "sa", "robot")
+
+
+def test_what_nothing_acts_on_is_said(wharf: Wharf) -> None:
+    out, err = wharf.run("create", "-f", "-", stdin=_JOB)
+    assert out == "job.batch/once created\n"
+    assert err == "Note: Job is only stored so far: no pods are made for it.\n"
+    assert "Job is only stored so far" in wharf("describe", "job", "once")
+    _, err = wharf.run("create", "configmap", "c")
+    assert err == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -36,3 +38,9 @@ def test_every_command_has_help_with_its_options_explained(name: str) -> None:
     assert result.exit_code == 0, result.output
     assert f"Usage: wharf {name}" in result.output
     assert "..." not in result.output.split("Options:")[-1]
+
+
+def test_the_page_on_the_command_line_names_every_command() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    table = page.split("## Commands")[1].split("\n\n`wharf COMMAND")[0]
+    assert [name for name in COMMANDS if f"`{name}" not in table] == []

@@ -26,6 +26,12 @@ _DESCRIBERS: dict[tuple[str, str], str] = {
     ("apps", "Deployment"): "deployments",
     ("", "Secret"): "secrets",
     ("", "ConfigMap"): "configmaps",
+    ("", "ServiceAccount"): "serviceaccounts",
+    ("policy", "PodDisruptionBudget"): "budgets",
+    ("rbac.authorization.k8s.io", "Role"): "roles",
+    ("rbac.authorization.k8s.io", "ClusterRole"): "roles",
+    ("rbac.authorization.k8s.io", "RoleBinding"): "rolebindings",
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): "rolebindings",
 }
 
 
