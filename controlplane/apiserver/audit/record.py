@@ -143,6 +143,11 @@ class Record:
         """How much is recorded."""
         return self._decision.level
 
+    @property
+    def audit_id(self) -> str:
+        """The request's id."""
+        return self._base.audit_id
+
     # --- what the chain tells -------------------------------------------------------------------------------------
 
     def authorized(self, *, allowed: bool, reason: str) -> None:

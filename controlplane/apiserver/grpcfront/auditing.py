@@ -139,6 +139,9 @@ class Auditing:
     def begin(self, path: str, verb: str, context: Any, caller: User, given: Any) -> User:
         """Begin the record of a call, and return as whom the caller acts. Raises StatusError."""
         self._auditor.begin(_asked(caller, verb, path, given), lambda: _source(context, path, given))
+        record = audit.current()
+        if record is not None:
+            context.set_trailing_metadata(((source.HEADER.lower(), record.audit_id),))
         user = self._authenticator.acting(caller, context)
         if user is not caller:
             audit.impersonating(user)

@@ -102,7 +102,8 @@ async def abort(context: Any, error: Exception, what: str) -> NoReturn:
         code=value[0],
         details=[any_pb2.Any(type_url=STATUS_TYPE_URL, value=shortened(failure))],
     )
-    await context.abort(
-        code, _cut(failure.message, _MAX_MESSAGE), trailing_metadata=((STATUS_DETAILS, detail.SerializeToString()),)
-    )
+    trailing: tuple[tuple[str, Any], ...] = ((STATUS_DETAILS, detail.SerializeToString()),)
+    if (record := audit.current()) is not None:
+        trailing += (("audit-id", record.audit_id),)
+    await context.abort(code, _cut(failure.message, _MAX_MESSAGE), trailing_metadata=trailing)
     raise AssertionError  # abort has raised

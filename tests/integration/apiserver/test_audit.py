@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc
 import pytest
 import pytest_asyncio
 
@@ -24,7 +25,8 @@ from wharfinger.api.types import apps, core
 from wharfinger.client import Client
 from wharfinger.client.config import Impersonation
 from wharfinger.proto.native import streams_v1_pb2 as native
-from wharfinger.proto.native.resources_v1_pb2 import BindRequest
+from wharfinger.proto.native.resources_v1_pb2 import BindRequest, GetRequest, Reference
+from wharfinger.proto.native.resources_v1_pb2_grpc import ResourcesStub
 
 POLICY = """
 apiVersion: audit.k8s.io/v1
@@ -228,6 +230,22 @@ async def test_the_clients_own_id_and_addresses(ask: Ask, log: Log) -> None:
     event = await log.one(auditID="mine-1")
     assert event["sourceIPs"] == ["192.0.2.7", "198.51.100.1", "127.0.0.1"]
     assert (event["verb"], event["requestURI"], "objectRef" in event) == ("get", "/version", False)
+
+
+async def test_grpc_tells_the_id_behind_the_answer(audited: Apiserver, log: Log) -> None:
+    folder = audited.folder
+    credentials = grpc.ssl_channel_credentials(
+        *((folder / name).read_bytes() for name in ("ca.crt", "system-apiserver.key", "system-apiserver.crt"))
+    )
+    options = (("grpc.ssl_target_name_override", "localhost"),)
+    async with grpc.aio.secure_channel(audited.endpoint, credentials, options=options) as channel:
+        get = ResourcesStub(channel).Get  # type: ignore[no-untyped-call]
+        for name, code in (("default", 200), ("not-there", 404)):
+            call = get(GetRequest(reference=Reference(version="v1", resource="namespaces", name=name)))
+            with suppress(grpc.aio.AioRpcError):
+                await call
+            told = (await call.trailing_metadata())["audit-id"]
+            assert (await log.one(auditID=told))["responseStatus"]["code"] == code
 
 
 async def test_acting_as_another(audited: Apiserver, ask: Ask, log: Log) -> None:
