@@ -224,6 +224,7 @@ def test_secrets(deployed: tuple[Site, Witness, str, float]) -> None:
         own = {secret for secret in places if secret in secrets}
         if name == two:
             assert own == {"password"}
+            assert places["a token of a service account"], "the pod has one: the search must find it"
             assert places["a private key"] == {
                 f"/var/lib/wharfinger/node/pki/kubelet-{kind}-current.pem" for kind in ("client", "server")
             }
