@@ -78,7 +78,9 @@ async def collect(source: core.VolumeSource, kind: str, inputs: Inputs) -> Paylo
             wanted = one.serviceAccountToken
             seconds = wanted.expirationSeconds if wanted.HasField("expirationSeconds") else _TOKEN_SECONDS
             token = await inputs.source.token(inputs.pod, wanted.audience, seconds)
-            result[_safe(wanted.path)] = File(token.encode(), mode)
+            # As a kubelet: whoever is in the pod's group reads it, so nobody else needs to.
+            private = inputs.pod.spec.securityContext.HasField("fsGroup")
+            result[_safe(wanted.path)] = File(token.encode(), 0o600 if private else mode)
         else:
             what = next((field.name for field, _ in one.ListFields()), "an empty source")
             raise ConfigError(f"projected source {what} is not supported by this node agent")

@@ -67,6 +67,10 @@ async def test_projected_later_sources_win_and_unknown_ones_are_named():
     token = source.projected.sources.add().serviceAccountToken
     token.path, token.audience = "token", "vault"
     assert (await collect(source, "projected", inputs()))["token"].content.endswith(b" vault 3600")
+    own = inputs()
+    assert (await collect(source, "projected", own))["token"].mode == 0o644
+    own.pod.spec.securityContext.fsGroup = 7
+    assert (await collect(source, "projected", own))["token"].mode == 0o600, "its group may read it besides"
     source.projected.sources.add().clusterTrustBundle.path = "bundle"
     with pytest.raises(ConfigError, match="clusterTrustBundle is not supported"):
         await collect(source, "projected", inputs())
