@@ -9,40 +9,34 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-import platform
 import ssl
-import sys
 import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
-from prometheus_client import REGISTRY, generate_latest
 
-from controlplane.apiserver import audit, metrics, version
+from controlplane.apiserver import audit, metrics
 from controlplane.apiserver.auth import certificates
 from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.auth.impersonation import PREFIX, impersonated
 from controlplane.apiserver.httpfront import (
     auditing,
     calls,
+    heads,
     health,
     logs,
-    media,
-    render,
     routing,
     streaming,
     streams,
     websocket,
 )
-from controlplane.apiserver.httpfront.calls import Incoming, Reply, Stream, method_not_allowed, status_reply
+from controlplane.apiserver.httpfront.calls import Incoming, Reply, Stream, status_reply
 from controlplane.apiserver.httpfront.connection import HEADER_SECONDS, Connection, Server, cut_off
-from controlplane.apiserver.httpfront.discovery import Discovery
-from controlplane.apiserver.httpfront.documents import Documents
-from controlplane.apiserver.request import JSON, PROTOBUF, User
-from wharfinger.api import codec, errors
+from controlplane.apiserver.httpfront.nonresource import NonResource
+from controlplane.apiserver.request import User
+from wharfinger.api import errors
 from wharfinger.api.errors import RequestTooLargeError, StatusError
-from wharfinger.daemon.health import METRICS_TYPE, TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +57,8 @@ REQUEST_SECONDS = 60.0
 GZIP_FROM = 128 << 10
 """Bytes of an answer from which on it is compressed, as in Kubernetes."""
 _KEEP_ALIVE = 180.0
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+"""Counted by name; others are counted together."""
 
 
 @lru_cache(maxsize=4096)
@@ -90,17 +86,13 @@ class HttpFront:
         self._api = api
         self._relays = relays
         self._tokens = tokens
-        self._accounts = accounts
         self._auditor = auditor
-        self._checks = tuple(checks)
         self._tls = tls
         self._limit = request_bytes
         self._seconds = request_seconds
         self._calls = calls.Calls(api)
         self._streams = streams.StreamFront(pods)
-        self.discovery = Discovery(api.served())
-        self._documents = Documents(self.discovery)
-        self._changes = api.changes
+        self._others = NonResource(api, checks=checks, accounts=accounts)
         self._runner: web.ServerRunner | None = None
         self._observe: dict[str, Any] = {}
         self.port = 0
@@ -116,7 +108,7 @@ class HttpFront:
         context = self._tls.ssl_context(alpn=["http/1.1"])
         site = web.TCPSite(self._runner, host, port, ssl_context=context, backlog=1024)
         await site.start()
-        self.port = int(self._runner.addresses[0][1])
+        self.port = self._others.port = int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
         """Stop listening and end what is under way."""
@@ -202,7 +194,7 @@ class HttpFront:
         try:
             extra = dict(headers)
             if warnings:
-                extra["Warning"] = ", ".join(_warnings(warnings))
+                extra["Warning"] = ", ".join(heads.warnings(warnings))
             return await streaming.serve(
                 http, stream.watching, stream.encoder, extra, stream.content_type, patience=self._seconds
             )
@@ -218,7 +210,7 @@ class HttpFront:
             headers["Content-Encoding"] = "gzip"
             headers["Vary"] = "Accept-Encoding"
         response = web.Response(status=reply.code, body=body, headers={**headers, "Content-Type": reply.content_type})
-        for text in _warnings(warnings):
+        for text in heads.warnings(warnings):
             response.headers.add("Warning", text)
         if http.can_read_body and not http.content.at_eof():
             response.force_close()  # the rest of a body that nobody wants is not worth its time
@@ -238,7 +230,7 @@ class HttpFront:
     async def _answer(
         self, http: web.BaseRequest, accept: str, warnings: list[str]
     ) -> Reply | Stream | web.StreamResponse:
-        _check_head(http)
+        heads.check_head(http)
         parts = routing.segments(routing.path_of(http.raw_path))
         try:
             user = self._user(http)
@@ -257,7 +249,7 @@ class HttpFront:
         if len(parts) > 1 or parts[0] not in health.PATHS:  # whoever watches over us needs no right for these
             path = "/" + "/".join(parts)
             self._api.authorizers.admit(Attributes(user, http.method.lower(), path=path))
-        return await self._other(http, parts, accept)
+        return await self._others.answer(http, parts, accept)
 
     @staticmethod
     def _is_resource(parts: list[str]) -> bool:
@@ -284,7 +276,10 @@ class HttpFront:
         return await self._calls.serve(incoming)
 
     async def _read_body(self, http: web.BaseRequest) -> bytes:
-        """Read a body of bounded size in bounded time. Raises RequestTooLargeError, TimeoutError_."""
+        """Read a body of bounded size in bounded time.
+
+        Raises RequestTooLargeError, and BadRequestError for one that does not arrive.
+        """
         if not http.can_read_body:
             return b""
         length = http.content_length
@@ -310,189 +305,7 @@ class HttpFront:
     def _too_large(self, size: int) -> RequestTooLargeError:
         return RequestTooLargeError(f"the body has {size} bytes or more; at most {self._limit} are taken")
 
-    # --- what is no resource --------------------------------------------------------------------------------------
-
-    async def _other(self, http: web.BaseRequest, parts: list[str], accept: str) -> Reply:
-        top, method = parts[0], http.method
-        if top in health.PATHS:
-            query = http.query
-            code, text = health.answer(
-                parts, self._checks, verbose="verbose" in query, exclude=query.getall("exclude", [])
-            )
-            return Reply(code, text.encode(), TEXT)
-        if top == "metrics" and len(parts) == 1:
-            return Reply(200, generate_latest(REGISTRY), METRICS_TYPE)
-        known = await self._document(http, parts, accept)
-        if known is None:
-            return Reply(404, health.NOT_FOUND.encode(), TEXT)
-        if method != "GET":
-            raise method_not_allowed(method)
-        return known
-
-    async def _document(self, http: web.BaseRequest, parts: list[str], accept: str) -> Reply | None:
-        path = parts if parts[-1] else parts[:-1]
-        if not all(path):
-            return None
-        if not path or path[0] in ("api", "apis", "openapi"):
-            await self._look_around()
-        if not path:
-            return Reply(200, render.dump({"paths": self._paths()}, JSON), JSON)
-        match path:
-            case ["version"]:
-                return Reply(200, render.dump(_version(), JSON), JSON)
-            case ["api"]:
-                return self._aggregated(accept, core=True) or self._legacy(
-                    self.discovery.api_versions(http.headers.get("Host", "")), accept, bare=True
-                )
-            case ["apis"]:
-                return self._aggregated(accept, core=False) or self._legacy(self.discovery.api_group_list(), accept)
-            case ["apis", group]:
-                found = self.discovery.api_group(group)
-                return None if found is None else self._legacy(found, accept)
-            case ["api", "v1"]:
-                return self._legacy(self.discovery.api_resource_list("", "v1"), accept, bare=True)
-            case ["api", _]:
-                raise routing.not_found()
-            case ["apis", group, group_version] if all(parts[:3]):
-                resources = self.discovery.api_resource_list(group, group_version)
-                if resources is None:
-                    raise routing.not_found()
-                return self._legacy(resources, accept)
-            case ["openid", "v1", "jwks"] if self._accounts is not None:
-                return Reply(200, render.dump(self._accounts.key_set(), JSON), "application/jwk-set+json")
-            case [".well-known", "openid-configuration"] if self._accounts is not None:
-                address = http.headers.get("Host", "") or f"127.0.0.1:{self.port}"
-                return Reply(200, render.dump(self._accounts.discovery(address), JSON), JSON)
-            case ["openapi", *rest]:
-                return await self._documents.serve(rest, accept)
-        return None
-
-    async def _look_around(self) -> None:
-        """Make the documents follow what is served."""
-        await self._api.look_around()
-        if self._changes != self._api.changes:
-            self._changes = self._api.changes
-            self.discovery = Discovery(self._api.served())
-            self._documents.follow(self.discovery)
-
-    def _paths(self) -> list[str]:
-        paths = ["/api", "/api/v1", "/apis"]
-        for group in self.discovery.groups():
-            paths += [f"/apis/{group}", *(f"/apis/{group}/{item}" for item in self.discovery.versions(group))]
-        return [*paths, "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-
-    def _aggregated(self, accept: str, *, core: bool) -> Reply | None:
-        for clause in media.clauses(accept):
-            if clause.media == JSON and clause.get("as") == "APIGroupDiscoveryList":
-                api_version = clause.get("v")
-                # v2beta1 is no more in this version of Kubernetes; old clients that name another way out still get it.
-                known = api_version == "v2" or (api_version == "v2beta1" and len(media.clauses(accept)) > 1)
-                if clause.get("g") == "apidiscovery.k8s.io" and known:
-                    document = self.discovery.aggregated(f"apidiscovery.k8s.io/{api_version}", core=core)
-                    kind = f"{JSON};g=apidiscovery.k8s.io;v={api_version};as=APIGroupDiscoveryList"
-                    return Reply(200, render.dump(document, JSON), kind)
-            elif clause.media in (JSON, PROTOBUF, "*/*") and not clause.get("as"):
-                return None
-        return None
-
-    @staticmethod
-    def _legacy(message: Any, accept: str, *, bare: bool = False) -> Reply:
-        """Return a discovery document; the core group's own bear no apiVersion in JSON."""
-        form = media.negotiate(accept)
-        if form.media == PROTOBUF or not bare:
-            return Reply(200, render.message_bytes(message, form.media), form.media)
-        value = codec.to_json(message)
-        del value["apiVersion"]
-        return Reply(200, render.dump(value, form.media), form.media)
-
-
-
 
 def _headers(http: web.BaseRequest) -> dict[str, str]:
     """Return what every answer bears."""
     return {"Audit-Id": http[auditing.ID], "Cache-Control": "no-cache, private"}
-
-
-_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
-
-
-_VERSIONS = ((1, 1), (1, 0))
-_OPAQUE = frozenset({"user-agent", "cookie", "referer", "accept", "authorization"})
-"""Headers that nobody here reads, or whose readers have an answer of their own to half characters."""
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _check_head(http: web.BaseRequest) -> None:
-    """Refuse what HTTP/1.1 knows and this server does not.
-
-    Raises BadRequestError (of 417 for an expectation), UnsupportedMediaTypeError for a body that is compressed.
-    """
-    for name, value in http.headers.items():
-        # Such bytes would be half characters in every text and answer that they get into.
-        if not value.isascii() and name.lower() not in _OPAQUE and not _encodable(value):
-            raise errors.BadRequestError(f"the header {name} is not UTF-8")
-    if tuple(http.version) not in _VERSIONS:
-        raise errors.BadRequestError(f"HTTP/{http.version[0]}.{http.version[1]} is not spoken here, but HTTP/1.1")
-    headers = http.headers
-    encoding = headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in ("identity", ""):
-        raise errors.UnsupportedMediaTypeError("a body must be sent as it is, without Content-Encoding")
-    if headers.get("Transfer-Encoding", "chunked").strip().lower() != "chunked":
-        raise errors.BadRequestError("the only Transfer-Encoding of a request that is known is chunked")
-    if headers.get("Expect", "100-continue").strip().lower() != "100-continue":
-        error = errors.BadRequestError("the only expectation that can be met is 100-continue")
-        error.status_code = 417
-        raise error
-
-
-_WARNING_LENGTH = 256
-_WARNINGS_LENGTH = 4096
-_WARNINGS = 64
-"""How many are told, in how many characters each when they are many, and in all: clients refuse too many headers."""
-
-
-def _warnings(texts: Sequence[str]) -> list[str]:
-    """Return the values of the Warning headers for texts, each once; shortened when they are many."""
-    texts = list(dict.fromkeys(texts))
-    if sum(map(len, texts)) > _WARNINGS_LENGTH:
-        texts = [text if len(text) <= _WARNING_LENGTH else text[:_WARNING_LENGTH] for text in texts]
-    told, length = [], 0
-    for text in texts[:_WARNINGS]:
-        length += len(text)
-        if length > _WARNINGS_LENGTH:
-            break
-        told.append(_warning(text))
-    return told
-
-
-def _warning(text: str) -> str:
-    """Return the value of a Warning header (RFC 9111's 299) for a text."""
-    shown = "".join(char if char.isprintable() else " " for char in text)
-    escaped = shown.replace("\\", "\\\\").replace('"', '\\"')
-    return f'299 - "{escaped}"'
-
-
-def _version() -> dict[str, str]:
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    return {
-        "major": version.MAJOR,
-        "minor": version.MINOR,
-        "emulationMajor": version.MAJOR,
-        "emulationMinor": version.MINOR,
-        "minCompatibilityMajor": version.MAJOR,
-        "minCompatibilityMinor": str(int(version.MINOR) - 1),
-        "gitVersion": version.GIT_VERSION,
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": f"python{platform.python_version()}",
-        "compiler": sys.implementation.name,
-        "platform": f"{platform.system().lower()}/{machine}",
-    }
