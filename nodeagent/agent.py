@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nodeagent.configsource import ApiConfigSource
 from nodeagent.context import NodeContext, Recorder
+from nodeagent.fencing import Fence, Fencer, Renewals
 from nodeagent.heartbeat import Heartbeats
 from nodeagent.images import Images
 from nodeagent.machine import Machine
@@ -44,6 +45,8 @@ class Shared:
     heartbeats: Heartbeats
     feed: PodFeed
     source: ApiConfigSource
+    renewals: Renewals | None = None
+    """None: hollow nodes, which fence nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,10 @@ class AgentSettings:
     relist_seconds: float = 5.0
     look_seconds: float = 10.0
     full_seconds: float = 300.0
+    quiet_seconds: float = 10.0
+    """A silence of the heartbeat that is nothing to look into."""
+    monitor_grace_period: float = 0.0
+    """After which the control plane calls a silent node unreachable; 0: nothing is fenced."""
 
 
 class NodeAgent:
@@ -107,9 +114,28 @@ class NodeAgent:
             relist_seconds=settings.relist_seconds,
             runtime_changed=self.registrar.look,
         )
+        self._fencer: Fencer | None = None
+        if shared.renewals is not None and settings.monitor_grace_period:
+            self._fencer = self._make_fencer(shared.renewals)
         self.usage = UsageMeter(runtime)
         """Empty for ever on a hollow node, which uses nothing of its own."""
         self._background: list[asyncio.Task[None]] = []
+
+    def _make_fencer(self, renewals: Renewals) -> Fencer:
+        fence = Fence(self._settings.monitor_grace_period, lambda: renewals.silence)
+        self.context.fenced = fence.holds
+        events = self._shared.events
+        return Fencer(
+            fence,
+            self.runtime,
+            self.pods,
+            fresh_node=self.registrar.fresh,
+            pods_idle=lambda: self._shared.feed.informer.idle_seconds,
+            quiet_seconds=self._settings.quiet_seconds,
+            released=lambda pod: events.event(
+                pod, "Warning", "Fenced", "The node was cut off, and the pod not left running: it may not run twice"
+            ),
+        )
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -124,9 +150,11 @@ class NodeAgent:
     async def start(self) -> None:
         """Bring the node up; returns when its pods are taken over. Waits for API and runtime as long as it takes."""
         shared = self._shared
+        if self._fencer is not None:  # first: it must do its work without an API, too
+            self._background.append(spawn(self._fencer.run(), name=f"fence {self.name}"))
         await self.registrar.register()
         shared.heartbeats.add(self.name, self.registrar.node.metadata.uid)
-        self._background = [spawn(self.registrar.run(), name=f"node status {self.name}")]
+        self._background.append(spawn(self.registrar.run(), name=f"node status {self.name}"))
         if not self._settings.hollow:
             self._background.append(spawn(self.usage.run(), name=f"usage of {self.name}"))
         await shared.feed.informer.wait_synced()

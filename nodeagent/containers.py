@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nodeagent.env import ConfigError, expand
+from nodeagent.fencing import TOLERATION_ANNOTATION, toleration_seconds
 from nodeagent.podspec import container_hash, grace_seconds
 from nodeagent.resources import container_resources
 from nodeagent.runtime import (
@@ -78,6 +79,7 @@ def container_spec(
             TERMINATION_POLICY_ANNOTATION: container.terminationMessagePolicy or "File",
             TERMINATION_FILE_ANNOTATION: str(given.termination_file),
             GRACE_PERIOD_ANNOTATION: str(grace_seconds(pod)),
+            **({} if (tolerated := toleration_seconds(pod)) is None else {TOLERATION_ANNOTATION: f"{tolerated:g}"}),
         },
         log_path=f"{container.name}/{restart_count}.log",
         stdin=container.stdin,

@@ -19,6 +19,7 @@ from nodeagent.runtime import Runtime
 from nodeagent.sandboxes import SandboxSettings
 from nodeagent.statuswriter import StatusWriter
 from wharfinger.api.quantity import Quantity
+from wharfinger.api.types import core
 
 STARTS_PER_CPU = 4
 
@@ -54,6 +55,8 @@ class NodeContext:
     """Processes and threads that a pod may have; 0: no limit of its own."""
     files: bool = True
     """Whether pods have files on the node (not with the in-memory runtime)."""
+    fenced: Callable[[core.Pod], bool] = lambda pod: False
+    """Whether nothing of a pod may be started now, because it may run elsewhere."""
     clock: Callable[[], float] = time.time
     starts: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_PER_CPU * (os.cpu_count() or 1)))
     """How many sandboxes and containers are being started at a time.

@@ -46,6 +46,8 @@ class _Beat:
     """Of the Lease as stored; empty: not known, create it."""
     look_up: bool = False
     """It exists in a version that is not known here."""
+    asked: float = 0.0
+    """When the last request was sent, by CLOCK_BOOTTIME."""
     sent: float = 0.0
     """When the request that has no answer yet was sent; 0 when there is none."""
     renewed: float = 0.0
@@ -62,8 +64,14 @@ class Heartbeats:
         interval: float,
         loop_seen: Callable[[], float],
         stall_seconds: float = 20.0,
+        acknowledged: Callable[[float], None] = lambda at: None,
     ) -> None:
-        """`loop_seen` returns when the main loop last showed life, by time.monotonic()."""
+        """`loop_seen` returns when the main loop last showed life, by time.monotonic().
+
+        `acknowledged` is told, in the heartbeat's thread, when (CLOCK_BOOTTIME) a renewal was asked for that is now
+        acknowledged.
+        """
+        self._acknowledged = acknowledged
         self._config = config
         self._interval = interval
         self._loop_seen = loop_seen
@@ -218,7 +226,7 @@ class Heartbeats:
             write.create.CopyFrom(
                 native.CreateRequest(reference=self._reference(beat.node), object=body, options=options)
             )
-        beat.sent = now
+        beat.sent, beat.asked = now, time.clock_gettime(time.CLOCK_BOOTTIME)
         self._requests[write.id] = beat.node
         return write
 
@@ -232,6 +240,7 @@ class Heartbeats:
             beat.version = coordination.Lease.FromString(result.object.object.raw).metadata.resourceVersion
             first = not beat.renewed
             beat.renewed = now
+            self._acknowledged(beat.asked)
             # The first beats of many nodes come together; from then on they are spread over the interval.
             beat.due = now + self._interval * (random.random() if first and len(self._beats) > 1 else 1.0)
             if self._trouble:

@@ -19,6 +19,7 @@ from nodeagent import identity, joining, rootlock
 from nodeagent.agent import AgentSettings, NodeAgent, Shared
 from nodeagent.configsource import ApiConfigSource
 from nodeagent.cri.runtime import CriRuntime
+from nodeagent.fencing import Renewals
 from nodeagent.heartbeat import Heartbeats
 from nodeagent.hollow import HollowRuntime
 from nodeagent.logrotation import LogRotation
@@ -109,11 +110,13 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
     """Bring the node or nodes up and keep them so, until `stop` is set."""
     machine = read_machine(options.root_dir)
     pulse = _LoopPulse()
+    renewals = None if options.hollow else Renewals(options.root_dir / "last-renewal")
     heartbeats = Heartbeats(
         config,
         interval=options.heartbeat_interval,
         loop_seen=lambda: pulse.seen,
         stall_seconds=options.heartbeat_stall_limit,
+        acknowledged=renewals.acknowledged if renewals is not None else lambda at: None,
     )
     async with Client(config) as client:
         name = options.node_name or machine.hostname
@@ -126,6 +129,7 @@ async def serve(options: Options, config: ClientConfig, stop: asyncio.Event) -> 
             heartbeats=heartbeats,
             feed=PodFeed(client, node_name="" if options.hollow else name),
             source=ApiConfigSource(client),
+            renewals=renewals,
         )
         agents = (
             _hollow_agents(shared, options, machine)
@@ -222,6 +226,8 @@ def _agent(shared: Shared, options: Options, config: ClientConfig, machine: Mach
         relist_seconds=options.relist_interval,
         look_seconds=options.node_status_update_frequency,
         full_seconds=options.node_status_report_frequency,
+        quiet_seconds=2 * options.heartbeat_interval,
+        monitor_grace_period=options.node_monitor_grace_period,
     )
     return NodeAgent(shared, settings, CriRuntime(options.runtime_endpoint), machine)
 

@@ -44,6 +44,7 @@ class Options:
     container_log_max_files: int
     heartbeat_interval: float
     heartbeat_stall_limit: float
+    node_monitor_grace_period: float
     node_status_update_frequency: float
     node_status_report_frequency: float
     relist_interval: float
@@ -115,6 +116,13 @@ def parse(argv: Sequence[str] | None = None) -> Options:
         type=duration,
         default=20.0,
         help="no heartbeats when the agent stood still longer",
+    )
+    add(
+        "--node-monitor-grace-period",
+        type=duration,
+        default=40.0,
+        help="the controller-manager's, or less: pods that may not run twice are ended in time when the node is cut "
+        "off for longer than this and they tolerate; 0: never",
     )
     add(
         "--node-status-update-frequency",

@@ -81,6 +81,17 @@ class PodManager:
         ]
         return max(found, key=lambda worker: worker.pod.metadata.creationTimestamp.seconds, default=None)
 
+    def pod_of(self, uid: str) -> core.Pod | None:
+        """Return a pod as the API had it last; None when it has, or had, none."""
+        worker = self._workers.get(uid)
+        return worker.pod if worker is not None else None
+
+    def poke(self, uid: str) -> None:
+        """Have a pod looked at."""
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.poke()
+
     async def start(self, pods: Callable[[], Iterable[core.Pod]]) -> None:
         """Begin with all pods that the API has for this node; adopts what runs of them and ends what is not theirs."""
         running = await self._first_look()

@@ -180,6 +180,9 @@ class PodWorker:
             self._adopted = True
             self._prober.adopt(self._pod.status, record)
         self._prober.follow(self._pod, record)
+        if context.fenced(self._pod):
+            self._publish(record)
+            return None  # it is poked when the fence opens
         plan = lifecycle.plan(self._pod, record, memory, context.clock())
         self._note_held(plan.held, record)
         if plan.finished:
@@ -252,7 +255,7 @@ class PodWorker:
         self._failures = 0
         wake = plan.wake_at
         for start in plan.start:
-            if self._stop.is_set():
+            if self._stop.is_set() or self._context.fenced(self._pod):
                 break
             created = True
             try:
