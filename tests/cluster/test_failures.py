@@ -27,7 +27,7 @@ TIMERS = {
         f"--default-not-ready-toleration-seconds={GRACE}", f"--default-unreachable-toleration-seconds={GRACE}",
     ],
     "wharf_controller_manager_flags": ["--node-monitor-period=1s", f"--node-monitor-grace-period={GRACE}s"],
-    "wharf_nodeagent_flags": ["--heartbeat-interval=2s"],
+    "wharf_nodeagent_flags": ["--heartbeat-interval=2s", f"--node-monitor-grace-period={GRACE}s"],
 }  # fmt: skip
 APP = """\
 apiVersion: apps/v1

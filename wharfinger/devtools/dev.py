@@ -24,7 +24,7 @@ EXAMPLE = "examples/pod.yaml"
 SHORT_TIMERS: dict[str, tuple[str, ...]] = {
     "apiserver": ("--default-not-ready-toleration-seconds=5", "--default-unreachable-toleration-seconds=5"),
     "controller-manager": ("--node-monitor-period=1s", "--node-monitor-grace-period=6s"),
-    "node": ("--heartbeat-interval=1s",),
+    "node": ("--heartbeat-interval=1s", "--node-monitor-grace-period=6s"),
     "hollow": ("--heartbeat-interval=1s",),
 }
 """What `./dev up --short-timers` adds: a node is given up seconds after its agent has ended, not minutes."""
