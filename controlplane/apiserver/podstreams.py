@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import grpc
@@ -21,7 +22,7 @@ import grpc.aio
 from controlplane.apiserver.request import Request
 from wharfinger.api import errors
 from wharfinger.client.transport import CHANNEL_OPTIONS, error_from_rpc
-from wharfinger.daemon import ClientFiles, Follower
+from wharfinger.daemon import ClientFiles, Follower, Retirement
 from wharfinger.proto.native import streams_v1_pb2
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Peers:
         """Raises OSError, or ValueError when certificate and key do not belong together."""
         self._files = ClientFiles(ca, cert, key)
         self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._retired = Retirement("channel")
         self._read()
 
     def _read(self) -> None:
@@ -79,9 +80,7 @@ class Peers:
         log.info("a new certificate is used for agents from now on", extra={"file": str(self._files.cert)})
         old, self._channels = self._channels, {}
         for channel in old.values():
-            task = asyncio.get_running_loop().create_task(_retire(channel), name="retire channel")
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)
+            self._retired.add(partial(channel.close, None), seconds=_LONGEST_SECONDS)
 
     def channel(self, address: str, name: str = "") -> grpc.aio.Channel:
         """Return the channel to an address whose certificate must be for `name` (or for the address itself)."""
@@ -96,20 +95,10 @@ class Peers:
 
     async def close(self) -> None:
         """Close every channel."""
-        retiring = list(self._retiring)
-        for task in retiring:
-            task.cancel()
-        await asyncio.gather(*retiring, return_exceptions=True)
+        await self._retired.close()
         for channel in self._channels.values():
             await channel.close(None)
         self._channels.clear()
-
-
-async def _retire(channel: grpc.aio.Channel) -> None:
-    try:
-        await asyncio.sleep(_LONGEST_SECONDS)
-    finally:
-        await channel.close(None)
 
 
 @dataclass(frozen=True, slots=True)

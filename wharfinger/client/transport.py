@@ -307,8 +307,10 @@ class Transport:
         if self._look is not None:
             self._look.cancel()
             self._look = None
-        for task in list(self._retiring):
+        retiring = list(self._retiring)
+        for task in retiring:
             task.cancel()
+        await asyncio.gather(*retiring, return_exceptions=True)
         for endpoint in self._endpoints.values():
             await endpoint.channel.close(None)
         self._endpoints.clear()

@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from controlplane.apiserver.store import metrics
 from controlplane.apiserver.store.failures import EtcdFailure, Overloaded, Unanswered, classify
 from controlplane.apiserver.store.inquiry import Inquiry
 from controlplane.apiserver.store.types import KeyValue, RangeResult
-from wharfinger.daemon import ClientFiles, Follower
+from wharfinger.daemon import ClientFiles, Follower, Retirement
 from wharfinger.proto.etcd import rpc_pb2, rpc_pb2_grpc
 
 log = logging.getLogger(__name__)
@@ -132,20 +133,13 @@ _RETIRE_SECONDS = 600.0
 """That a connection with replaced credentials is kept for the calls on it, of which maintenance is the longest."""
 
 
-async def _retire(endpoint: Endpoint) -> None:
-    try:
-        await asyncio.sleep(_RETIRE_SECONDS)
-    finally:
-        await endpoint.channel.close(None)
-
-
 class EtcdClient:
     """Calls to whichever endpoint answers."""
 
     def __init__(self, config: EtcdConfig) -> None:
         self.config = config
         self.endpoints: list[Endpoint] = []
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._retired = Retirement("connection to etcd")
         self.moved: list[Callable[[Endpoint], None]] = []
         """Called with an endpoint that is of no use any more: whoever has a stream there opens it elsewhere."""
         self.term = 0
@@ -191,9 +185,7 @@ class EtcdClient:
         old, self.endpoints = self.endpoints, [Endpoint(address, credentials) for address in self.config.endpoints]
         log.info("a new certificate is used for etcd from now on", extra={"file": self.config.cert_file})
         for endpoint in old:
-            task = asyncio.get_running_loop().create_task(_retire(endpoint), name="retire connection to etcd")
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)
+            self._retired.add(partial(endpoint.channel.close, None), seconds=_RETIRE_SECONDS)
         for endpoint in old:
             self.tell_moved(endpoint)
 
@@ -210,10 +202,7 @@ class EtcdClient:
     async def close(self) -> None:
         """Close the channels; calls under way fail."""
         await self._inquiry.close()
-        retiring = list(self._retiring)
-        for task in retiring:
-            task.cancel()
-        await asyncio.gather(*retiring, return_exceptions=True)
+        await self._retired.close()
         for endpoint in self.endpoints:
             await endpoint.channel.close(None)
 

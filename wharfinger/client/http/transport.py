@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 from wharfinger.api import codec, errors, storage
 from wharfinger.api.types import meta
 from wharfinger.client.http.access import Credentials, HttpAccess, ssl_context
+from wharfinger.daemon import Retirement
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ ANSWER_SECONDS = 60.0
 TRIES = 6
 """Of a request that the server asked to come back with later."""
 MOST_RETRY_AFTER = 10.0
+_RETIRE_SECONDS = 3700.0
+"""That connections with replaced credentials are kept for the calls on them."""
 
 
 class HttpTransport:
@@ -39,7 +42,7 @@ class HttpTransport:
         self._credentials = Credentials(access)
         self._session: aiohttp.ClientSession | None = None
         self._generation = -1
-        self._retired: list[aiohttp.ClientSession] = []
+        self._retired = Retirement("connections")
 
     def renew(self, access: HttpAccess) -> None:
         """Use other credentials from now on, on new connections."""
@@ -49,15 +52,16 @@ class HttpTransport:
 
     async def close(self) -> None:
         """Close every connection; what is under way fails."""
-        for session in [*self._retired, *([self._session] if self._session is not None else [])]:
-            await session.close()
+        await self._retired.close()
+        if self._session is not None:
+            await self._session.close()
         self._session = None
-        self._retired.clear()
 
     def _current(self) -> aiohttp.ClientSession:
         if self._session is None or self._generation != self._credentials.generation:
             if self._session is not None:
-                self._retired.append(self._session)  # watches that are open go on with the certificate of their time
+                # Watches that are open go on with the certificate of their time; servers end them within the hour.
+                self._retired.add(self._session.close, seconds=_RETIRE_SECONDS)
             self._generation = self._credentials.generation
             context = ssl_context(self.access, self._credentials.pair)
             auth = aiohttp.BasicAuth(self.access.username, self.access.password) if self.access.username else None
