@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from controlplane.scheduler.framework import Bools, Ints, Refusal
 from controlplane.scheduler.nodetable import NodeTable
-from controlplane.scheduler.victims import Candidate, Search
+from controlplane.scheduler.victims import Alike, Candidate, Search
 
 if TYPE_CHECKING:
     from controlplane.scheduler.nominations import Nominations
@@ -31,11 +31,14 @@ _WINDOW = 64
 class Found:
     """What was found on nodes for pods of a kind and priority, by row; for searches where only sums count."""
 
-    __slots__ = ("_nominated", "_version", "candidate", "ranks", "results", "searched", "touched", "violating")
+    __slots__ = (
+        "_nominated", "_version", "alike", "candidate", "ranks", "results", "searched", "touched", "violating",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._version: Hashable = None
         self._nominated = 0
+        self.alike: Alike = {}
         self.searched = -1
         """Where the table's journal stood at the latest search, whatever counts."""
         self.touched: Ints = np.zeros(0, np.int64)
@@ -51,9 +54,10 @@ class Found:
         """Forget what no longer holds."""
         nodes = nominations.changed_since(self._nominated)
         self._nominated = nominations.stamp
-        version = (version, table.size)
+        version = (version, table.layout, table.size)
         if nodes is None or version != self._version:
             self._version = version
+            self.alike.clear()
             self.touched = np.full(table.size, -1, np.int64)
             self.results = np.full(table.size, None, np.object_)
             self.candidate = np.zeros(table.size, np.bool_)

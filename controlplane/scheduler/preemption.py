@@ -78,13 +78,13 @@ def preempt(
         return Preemption(message=f"preemption: {message}", ineligible=True)
     resolvable = np.flatnonzero(diagnosis.resolvable) if diagnosis.resolvable is not None else np.zeros(0, np.intp)
     result = Preemption()
-    search = Search(pod, state, nominations, list(budgets))
+    found = found if found is not None else Found()
+    search = Search(pod, state, nominations, list(budgets), alike=found.alike)
     counts = Counter({_NOT_HELPFUL: len(table) - len(resolvable)})
     if len(resolvable) and table.lowest_priority() >= pod.priority:
         counts[NO_VICTIMS.reasons[0]] += len(resolvable)
         result.in_vain = lambda: {table.names[row] or "": NO_VICTIMS for row in resolvable.tolist()}
     elif len(resolvable):
-        found = found if found is not None else Found()
         enough = plugin.candidates(len(resolvable))
         offset = draw.randrange(len(resolvable)) if enough < len(resolvable) else 0
         rows = np.concatenate((resolvable[offset:], resolvable[:offset])) if offset else resolvable
@@ -126,7 +126,7 @@ def would_help(
     rows = np.flatnonzero(resolvable_rows(state, nominated))
     if not len(rows):
         return False
-    search = Search(pod, state, nominations, list(budgets))
+    search = Search(pod, state, nominations, list(budgets), alike=found.alike)
     if search.sums_only:
         found.sync(table, nominations, (table.importance_stamp, tuple(search.budgets)))
         own = table.rows.get(pod.nominated) if pod.nominated else None

@@ -31,8 +31,12 @@ READS_PODS = Aspect.USAGE | Aspect.PEERS
 _OFFSET = 2**31
 """Added to each priority, so that more victims weigh more even when priorities are negative."""
 
+_MOST_ALIKE = 4096
+
 Entry = tuple[str, Resident]
 """Key and pod."""
+Alike = dict[Hashable, tuple[tuple[int, ...], int] | Refusal]
+"""What a node is and holds, as far as sums go -> positions of the victims and how many are protected, or why not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,16 @@ def importance(entry: Entry) -> tuple[int, float]:
 class Search:
     """Looks for victims of a pod node by node."""
 
-    def __init__(self, pod: PodInfo, state: ClassState, nominations: Nominations, budgets: Sequence[Budget]) -> None:
+    def __init__(
+        self,
+        pod: PodInfo,
+        state: ClassState,
+        nominations: Nominations,
+        budgets: Sequence[Budget],
+        *,
+        alike: Alike | None = None,
+    ) -> None:
+        """The caller keeps `alike` for pods of this kind and priority, while the table's layout is the same."""
         self.table = state.table
         self.pod = pod
         self.nominations = nominations
@@ -93,7 +106,7 @@ class Search:
         self._filters = [column.filter for column in state.filters if column.filter.reads & READS_PODS]
         self.sums_only = all(entry.sums_only for entry in self._filters)
         """Whether nothing but sums of what the pods take counts."""
-        self._alike: dict[Hashable, tuple[tuple[int, ...], int] | Refusal] = {}
+        self._alike = alike if alike is not None else {}
 
     def search(self, row: int) -> Candidate | Refusal:
         """Find the victims on the node of a row."""
@@ -112,12 +125,14 @@ class Search:
             key = (
                 self.table.allocatable[:, row].tobytes(),
                 self.table.requested[:, row].tobytes(),
-                tuple(id(resident.usage) for _, resident in lower),
+                tuple(resident.usage for _, resident in lower),
                 tuple(protected),
-                tuple(id(resident.usage) for _, resident in nominated),
+                tuple(resident.usage for _, resident in nominated),
             )
             known = self._alike.get(key)
             if known is None:
+                if len(self._alike) >= _MOST_ALIKE:
+                    self._alike.clear()
                 known = self._alike[key] = self._work_out(row, lower, protected, nominated)
             found = known
         if isinstance(found, Refusal):
