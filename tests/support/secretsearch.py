@@ -27,7 +27,9 @@ def found_in(content, wanted):
     if KEY.search(content):
         names.append("a private key")
     # Documentation has tokens as examples; those of service accounts say so.
-    if any(b"serviceaccount" in base64.urlsafe_b64decode(claims[: len(claims) // 4 * 4]) for claims in JWT.findall(content)):
+    if any(
+        b"serviceaccount" in base64.urlsafe_b64decode(claims[: len(claims) // 4 * 4]) for claims in JWT.findall(content)
+    ):
         names.append("a token of a service account")
     return names
 
