@@ -19,7 +19,7 @@ from wharfinger.devtools.hosts import Bed, ensure_base
 
 LEFT = """\
 ls -d /etc/wharfinger /var/lib/wharfinger /opt/wharfinger /etc/systemd/system/wharf* /sys/class/net/wharf0 \
-  /etc/cni/net.d/* /sys/fs/cgroup/*/wharfinger /run/netns/cni-* 2>/dev/null
+  /var/log/wharfinger /etc/cni/net.d/* /sys/fs/cgroup/*/wharfinger /run/netns/cni-* 2>/dev/null
 ps -eo args | grep -E '[w]harf-|[c]ontainerd-shim'
 grep -E 'wharfinger|sandboxes' /proc/mounts | grep -v ' / overlay '  # the host's own root
 ip route | grep 'proto 87'
