@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc
+import grpc.aio
 import pytest
 
 from tests.integration.apiserver.objects import config_map, node, pod
 from tests.support.apiserver import Apiserver
+from tests.support.etcd import Etcd
+from wharfinger import pki
 from wharfinger.api import codec, errors, kinds
-from wharfinger.api.types import core, rbac
+from wharfinger.api.types import authentication, core, rbac
 from wharfinger.client import Client
+from wharfinger.proto.native import etcd_v1_pb2, etcd_v1_pb2_grpc
 
 NAMESPACE = "who"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:robot"
@@ -28,6 +33,7 @@ USERS: dict[str, tuple[str, list[str]] | None] = {
     "own": ("system:node:own", ["system:nodes"]),
     "other": ("system:node:other", ["system:nodes"]),
     "account": (ACCOUNT, ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]),
+    "joining": ("system:bootstrap:abcdef", ["system:bootstrappers"]),
     "scheduler": ("system:kube-scheduler", []),
     "manager": ("system:kube-controller-manager", []),
     "admin": ("root", ["system:masters"]),
@@ -44,19 +50,27 @@ class Row:
     allowed: frozenset[str]
     selector: str = ""
     body: Any = None
+    code: int = 0
+    """What those get who may, if not success: the thing is not there, or cannot be done."""
+
+    def expected(self, who: str, *, success: int = 200) -> int:
+        """Return the code of the answer to a user."""
+        return 403 if who not in self.allowed else self.code or success
 
     def __str__(self) -> str:
         return f"{self.verb} {self.path} {self.selector}".strip()
 
 
-def _row(verb: str, path: str, allowed: set[str], *, selector: str = "", body: Any = None) -> Row:
-    return Row(verb, path, frozenset(allowed | {"admin"}), selector, body)
+def _row(verb: str, path: str, allowed: set[str], *, selector: str = "", body: Any = None, code: int = 0) -> Row:
+    return Row(verb, path, frozenset(allowed | {"admin"}), selector, body, code)
 
 
 _SPEC = {"containers": [{"name": "c", "image": "registry.example/app:1"}]}
 _POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": _SPEC}
 _RUNNING = {"status": {"message": "hello"}}
 _LABEL = {"metadata": {"labels": {"who": "me"}}}
+_EVERYBODY = set(USERS) - {"anonymous"}
+_EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
 _RULES = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
 TABLE = [
     # secrets and config maps
@@ -100,8 +114,68 @@ TABLE = [
         "create", "who:roles.rbac.authorization.k8s.io", set(),
         body={"metadata": {"name": "grab"}, "rules": _RULES},
     ),
+    _row(
+        "create", "clusterrolebindings.rbac.authorization.k8s.io", set(),
+        body={
+            "metadata": {"name": "grab"}, "subjects": [{"kind": "User", "name": "alice"}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        },
+    ),
     _row("get", "namespaces/who", {"viewer", "scheduler", "manager"}),
+    _row("create", "namespaces", set(), body={"metadata": {"name": "new"}}),
     _row("delete", "namespaces/who", {"manager"}),
+    # every other verb
+    _row("watch", "who:secrets", {"manager"}),
+    _row("watch", "who:secrets", {"own", "manager"}, selector="metadata.name=mine"),
+    _row("watch", "who:configmaps", {"viewer", "manager"}),
+    _row("watch", "pods", {"scheduler", "manager"}),
+    _row("watch", "pods", {"own", "scheduler", "manager"}, selector="spec.nodeName=own"),
+    _row("watch", "pods", {"other", "scheduler", "manager"}, selector="spec.nodeName=other"),
+    _row("watch", "nodes", {"scheduler", "manager"}),
+    _row("watch", "nodes", {"own", "scheduler", "manager"}, selector="metadata.name=own"),
+    _row("update", "who:configmaps/settings", {"manager"}, body={"metadata": {"name": "settings"}, "data": {"a": "b"}}),
+    _row("update", "who:secrets/mine", {"manager"}, body={"metadata": {"name": "mine"}}),
+    _row("deletecollection", "who:configmaps", {"manager"}),
+    _row("deletecollection", "who:secrets", {"manager"}),
+    _row("deletecollection", "who:pods", {"manager"}),
+    _row("deletecollection", "nodes", {"manager"}),
+    # subresources
+    _row("create", "who:pods/mine/eviction", {"own"}, body={**_EVICTION, "metadata": {"name": "mine"}}),
+    _row("create", "who:pods/theirs/eviction", {"other"}, body={**_EVICTION, "metadata": {"name": "theirs"}}),
+    _row("patch", "nodes/own/status", {"own", "manager"}, body={"status": {"phase": "x"}}),
+    _row("patch", "nodes/other/status", {"other", "manager"}, body={"status": {"phase": "x"}}),
+    _row("patch", "who:pods/mine/ephemeralcontainers", {"manager"}, body={"spec": {}}),
+    _row("create", "who:serviceaccounts/robot/token", {"manager"}, body={"kind": "TokenRequest"}, code=503),
+    # what a node needs and no more
+    _row("get", "kube-node-lease:leases.coordination.k8s.io/own", {"own", "manager"}, code=404),
+    _row("get", "kube-node-lease:leases.coordination.k8s.io/other", {"other", "manager"}, code=404),
+    _row(
+        "create", "kube-node-lease:leases.coordination.k8s.io", {"own", "scheduler", "manager"},
+        body={"metadata": {"name": "own"}},
+    ),
+    _row("list", "services", {"own", "other", "scheduler", "manager"}),
+    _row("get", "persistentvolumes/none", {"scheduler", "manager"}, code=404),
+    _row("list", "persistentvolumes", {"scheduler", "manager"}),
+    _row("get", "who:serviceaccounts/robot", {"manager"}),
+    _row("create", "nodes", set(), body={"metadata": {"name": "third"}}),
+    # reviews
+    _row("create", "selfsubjectreviews.authentication.k8s.io", _EVERYBODY, body={}),
+    _row(
+        "create", "tokenreviews.authentication.k8s.io", {"own", "other", "scheduler", "manager"},
+        body={"spec": {"token": "x"}},
+    ),
+    _row(
+        "create", "subjectaccessreviews.authorization.k8s.io", {"own", "other", "scheduler", "manager"},
+        body={"spec": {"user": "alice", "nonResourceAttributes": {"path": "/api", "verb": "get"}}},
+    ),
+    # other kinds
+    _row("list", "who:deployments.apps", {"manager"}),
+    _row("get", "who:deployments.apps/none", {"manager"}, code=404),
+    _row("list", "customresourcedefinitions.apiextensions.k8s.io", {"manager"}),
+    _row("list", "certificatesigningrequests.certificates.k8s.io", {"own", "other", "joining", "manager"}),
+    _row("list", "priorityclasses.scheduling.k8s.io", {"scheduler", "manager"}),
+    _row("list", "storageclasses.storage.k8s.io", {"scheduler", "manager"}),
+    _row("list", "mutatingwebhookconfigurations.admissionregistration.k8s.io", {"manager"}),
 ]  # fmt: skip
 PATHS = {
     "/version": set(USERS),
@@ -135,6 +209,10 @@ def world(server: Apiserver) -> Apiserver:
                 secret = core.Secret()
                 secret.metadata.name, secret.metadata.namespace = name, NAMESPACE
                 await client.resource(core.Secret).create(secret)
+            for name in ("robot", "default"):
+                account = core.ServiceAccount()
+                account.metadata.name, account.metadata.namespace = name, NAMESPACE
+                await client.resource(core.ServiceAccount).create(account)
             for name in ("settings", "locked"):
                 await client.resource(core.ConfigMap).create(config_map(name, NAMESPACE))
             for name, place, secret_name in (("mine", "own", "mine"), ("theirs", "other", "elsewhere")):
@@ -205,7 +283,15 @@ class Place:
 
 
 def _body(row: Row, kind: kinds.Kind) -> bytes:
-    return json.dumps({"apiVersion": kind.api_version, "kind": kind.kind, **row.body}).encode()
+    document = {"apiVersion": kind.api_version, "kind": kind.kind, **row.body}
+    if document["kind"] == "TokenRequest":
+        document["apiVersion"] = "authentication.k8s.io/v1"
+    if row.verb == "update":
+        document["metadata"] = {**document["metadata"], "namespace": NAMESPACE}
+    return json.dumps(document).encode()
+
+
+_METHODS = {"create": "POST", "patch": "PATCH", "update": "PUT", "delete": "DELETE", "deletecollection": "DELETE"}
 
 
 class Http:
@@ -214,6 +300,7 @@ class Http:
     def __init__(self, server: Apiserver, user: tuple[str, list[str]] | None, folder: Path) -> None:
         self.base = f"https://127.0.0.1:{server.secure_port}"
         self.context = ssl.create_default_context(cafile=str(server.folder / "ca.crt"))
+        self.headers: dict[str, str] = {}
         if user is not None:
             config = server.config(*user)
             assert config.cert is not None
@@ -223,13 +310,18 @@ class Http:
             self.context.load_cert_chain(folder / "cert", folder / "key")
 
     async def ask(self, session: aiohttp.ClientSession, method: str, path: str, **options: Any) -> tuple[int, str]:
-        async with session.request(method, self.base + path, ssl=self.context, **options) as answer:
-            return answer.status, await answer.text()
+        headers = {**self.headers, **options.pop("headers", {})}
+        async with session.request(method, self.base + path, ssl=self.context, headers=headers, **options) as answer:
+            # A watch goes on: it is allowed when it has begun.
+            endless = answer.status == 200 and "watch" in (options.get("params") or {})
+            return answer.status, "" if endless else await answer.text()
 
     async def do(self, session: aiohttp.ClientSession, row: Row) -> tuple[int, str]:
         place = Place.of(row.path)
-        method = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}.get(row.verb, "GET")
+        method = _METHODS.get(row.verb, "GET")
         query: dict[str, str] = {"fieldSelector": row.selector} if row.selector else {}
+        if row.verb == "watch":
+            query |= {"watch": "true", "timeoutSeconds": "30"}
         headers: dict[str, str] = {}
         data = None
         if method != "GET":
@@ -242,20 +334,37 @@ class Http:
 
 async def _over_grpc(client: Client, row: Row) -> int:
     place = Place.of(row.path)
-    where = {"namespace": place.namespace}
+    namespace = place.namespace
     raw = client.raw(place.kind)
     try:
         match row.verb:
             case "get":
-                await raw.get(place.name, subresource=place.subresource, **where)
+                await raw.get(place.name, subresource=place.subresource, namespace=namespace)
             case "list":
-                await client.resource(place.kind.message).list(field_selector=row.selector, **where)
+                await client.resource(place.kind.message).list(field_selector=row.selector, namespace=namespace)
+            case "watch":
+                async for _ in client.resource(place.kind.message).watch(
+                    field_selector=row.selector, namespace=namespace
+                ):
+                    break
             case "create":
-                await raw.create(_body(row, place.kind), dry_run=True, **where)
+                await raw.create(
+                    _body(row, place.kind),
+                    name=place.name,
+                    subresource=place.subresource,
+                    dry_run=True,
+                    namespace=namespace,
+                )
+            case "update":
+                await raw.update(_body(row, place.kind), name=place.name, dry_run=True, namespace=namespace)
+            case "deletecollection":
+                await client.resource(place.kind.message).delete_collection(dry_run=True, namespace=namespace)
             case "patch":
-                await raw.patch(place.name, patch=row.body, subresource=place.subresource, dry_run=True, **where)
+                await raw.patch(
+                    place.name, patch=row.body, subresource=place.subresource, dry_run=True, namespace=namespace
+                )
             case "delete":
-                await raw.delete(place.name, dry_run=True, **where)
+                await raw.delete(place.name, dry_run=True, namespace=namespace)
     except errors.StatusError as error:
         return error.status_code
     return 200
@@ -273,7 +382,7 @@ async def test_over_http(world: Apiserver, session: aiohttp.ClientSession, tmp_p
     wrong = []
     for row in TABLE:
         code, text = await http.do(session, row)
-        if code != (403 if who not in row.allowed else 201 if row.verb == "create" else 200):
+        if code != row.expected(who, success=201 if row.verb == "create" else 200):
             wrong.append(f"{row}: {code} {text[:300]}")
     assert not wrong, "\n".join(wrong)
 
@@ -286,7 +395,7 @@ async def test_over_grpc(world: Apiserver, who: str) -> None:
     async with world.client(*user) as client:
         for row in TABLE:
             code = await _over_grpc(client, row)
-            if code != (200 if who in row.allowed else 403):
+            if code != row.expected(who):
                 wrong.append(f"{row}: {code}")
     assert not wrong, "\n".join(wrong)
 
@@ -299,6 +408,90 @@ async def test_paths(world: Apiserver, session: aiohttp.ClientSession, tmp_path:
         assert (code != 403) is (who in allowed), f"{path}: {code} {text[:300]}"
     code, _ = await http.ask(session, "GET", "/apis/no.such.group/v1/things")
     assert code == (404 if who in ("admin", "manager") else 403), "who may not ask does not learn what there is"
+
+
+@pytest.fixture(scope="module")
+def signing(world: Apiserver, shared_etcd: Etcd) -> Iterator[Apiserver]:
+    """Another apiserver of the same cluster, which signs tokens."""
+    pki.ensure_signing_key(world.folder)
+    key = str(world.folder / "sa.key")
+    with Apiserver(shared_etcd.endpoint, "--service-account-signing-key-file", key, folder=world.folder) as made:
+        yield made
+
+
+async def _bound_to(server: Apiserver, pod: str) -> dict[str, Any]:
+    if not pod:
+        return {"kind": "TokenRequest", "spec": {}}
+    async with server.client() as admin:
+        uid = (await admin.resource(core.Pod).get(pod, namespace=NAMESPACE)).metadata.uid
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}
+    return {"kind": "TokenRequest", "spec": {"boundObjectRef": reference}}
+
+
+@pytest.mark.parametrize("front", ["http", "grpc"])
+async def test_an_account_by_its_token(
+    signing: Apiserver, session: aiohttp.ClientSession, tmp_path: Path, front: str
+) -> None:
+    """It may what the same account may by name, over the ports for tokens."""
+    async with signing.client() as admin:
+        asked = json.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}).encode()
+        accounts = admin.raw(kinds.of(core.ServiceAccount))
+        made = await accounts.create(asked, namespace=NAMESPACE, name="robot", subresource="token")
+    token = authentication.TokenRequest.FromString(made.data).status.token
+    http = Http(signing, None, tmp_path)
+    http.headers["Authorization"] = f"Bearer {token}"
+    wrong = []
+    async with signing.token_client(token) as client:
+        for row in TABLE:
+            success = 201 if front == "http" and row.verb == "create" else 200
+            code = (await http.do(session, row))[0] if front == "http" else await _over_grpc(client, row)
+            if code != row.expected("account", success=success):
+                wrong.append(f"{row}: {code}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("front", ["http", "grpc"])
+@pytest.mark.parametrize(
+    ("who", "account", "pod", "allowed"),
+    [
+        ("own", "default", "mine", True), ("own", "default", "theirs", False), ("own", "default", "", False),
+        ("own", "robot", "mine", False), ("own", "robot", "", False), ("other", "default", "theirs", True),
+        ("other", "default", "mine", False), ("plain", "default", "mine", False), ("viewer", "robot", "", False),
+        ("account", "robot", "", False), ("admin", "robot", "", True),
+    ],
+)  # fmt: skip
+async def test_who_gets_tokens(
+    signing: Apiserver, session: aiohttp.ClientSession, tmp_path: Path, *, front: str, who: str, account: str, pod: str,
+    allowed: bool,
+) -> None:  # fmt: skip
+    row = Row("create", f"{NAMESPACE}:serviceaccounts/{account}/token", frozenset({who} if allowed else ()),
+              body=await _bound_to(signing, pod))  # fmt: skip
+    user = USERS[who]
+    assert user is not None
+    if front == "http":
+        assert (await Http(signing, user, tmp_path).do(session, row))[0] == row.expected(who, success=201)
+    else:
+        async with signing.client(*user) as client:
+            assert await _over_grpc(client, row) == row.expected(who)
+
+
+@pytest.mark.parametrize("who", [who for who, user in USERS.items() if user is not None])
+async def test_only_masters_look_after_etcd(world: Apiserver, who: str) -> None:
+    user = USERS[who]
+    assert user is not None
+    async with world.client(*user) as client:
+        stub: Any = etcd_v1_pb2_grpc.EtcdStub(client.transport.endpoint().channel)  # type: ignore[no-untyped-call]
+        if who == "admin":
+            assert (await stub.Status(etcd_v1_pb2.EtcdStatusRequest())).members
+            return
+        calls = (
+            stub.Status(etcd_v1_pb2.EtcdStatusRequest()), stub.Compact(etcd_v1_pb2.EtcdCompactRequest()),
+            stub.Disarm(etcd_v1_pb2.EtcdDisarmRequest()), stub.Defrag(etcd_v1_pb2.EtcdDefragRequest()).read(),
+        )  # fmt: skip
+        for call in calls:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await call
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
 async def test_no_such_kind_is_forbidden_to_who_may_not_ask(world: Apiserver) -> None:
