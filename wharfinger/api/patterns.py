@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 MAX_PATTERN_BYTES = 4 << 20
 """Memory that one compiled pattern may take; with more it is refused, or matched more slowly."""
+MAX_WORK = 200_000_000
+"""Size of a pattern's program times characters of the text, about a second at worst; beyond it nothing matches."""
 _KEPT = 256
 
 
@@ -24,6 +26,8 @@ class Match(Protocol):
 
 class Pattern(Protocol):
     """A compiled pattern; the methods are those of Python's own."""
+
+    programsize: int
 
     def search(self, text: str) -> Match | None:
         """Find it anywhere."""
@@ -52,4 +56,4 @@ def compile_pattern(pattern: str) -> Pattern:
 
 def matches(pattern: Pattern, text: str) -> bool:
     """Whether a pattern is found anywhere in a text."""
-    return pattern.search(text) is not None
+    return len(text) * pattern.programsize <= MAX_WORK and pattern.search(text) is not None

@@ -167,8 +167,21 @@ def _is_in(item: Any, values: list[Any]) -> bool:
     return any(equal(item, value) for value in values)
 
 
+def are_texts(*lists: list[Any]) -> bool:
+    """Whether lists hold nothing but texts, so that Python's sets know what is equal."""
+    return all(isinstance(item, str) for one in lists for item in one)
+
+
 def _contains(one: list[Any], other: list[Any]) -> bool:
+    if are_texts(one, other):
+        return set(one).issuperset(other)
     return all(_is_in(item, one) for item in other)
+
+
+def _intersects(one: list[Any], other: list[Any]) -> bool:
+    if are_texts(one, other):
+        return not set(one).isdisjoint(other)
+    return any(_is_in(item, one) for item in other)
 
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -212,7 +225,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cidr": _cidr,
     "isCIDR": _is(_cidr),
     "sets.contains": _contains,
-    "sets.intersects": lambda one, other: any(_is_in(item, one) for item in other),
+    "sets.intersects": _intersects,
     "sets.equivalent": lambda one, other: _contains(one, other) and _contains(other, one),
 }
 

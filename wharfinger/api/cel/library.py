@@ -13,6 +13,7 @@ from typing import Any
 
 from wharfinger.api import patterns
 from wharfinger.api.cel import conversions, extensions, texts
+from wharfinger.api.cel.frame import depth_weight
 from wharfinger.api.cel.values import NONE, CelError, Duration, Optional, Timestamp, type_of
 
 Function = Callable[..., Any]
@@ -155,6 +156,41 @@ FUNCTIONS: dict[str, Function] = {
     **texts.FUNCTIONS,
     **extensions.FUNCTIONS,
 }
+
+
+def _deep_work(values: list[Any], limit: int) -> int:
+    return sum(depth_weight(value, limit) for value in values if isinstance(value, (list, dict)))
+
+
+def _pairs_work(values: list[Any], limit: int) -> int:
+    """Of sets: each element may be compared with each, unless both sides are made of texts."""
+    if not all(isinstance(value, list) for value in values):
+        return 0
+    pairs = 1 if extensions.are_texts(*values) else len(values[0]) * len(values[1]) // 4
+    return pairs + _deep_work(values, limit)
+
+
+def _match_work(values: list[Any], limit: int) -> int:
+    return len(values[0]) * len(values[1]) // 10_000 if all(isinstance(value, str) for value in values[:2]) else 0
+
+
+def _find_all_work(values: list[Any], limit: int) -> int:
+    return _match_work(values, limit) + (len(values[0]) // 3 if isinstance(values[0], str) else 0)
+
+
+WORK: dict[str, Callable[[list[Any], int], int]] = {
+    "format": _deep_work,
+    "indexOf": _deep_work,
+    "lastIndexOf": _deep_work,
+    "join": _deep_work,
+    "sets.contains": _pairs_work,
+    "sets.intersects": _pairs_work,
+    "sets.equivalent": _pairs_work,
+    "matches": _match_work,
+    "find": _match_work,
+    "findAll": _find_all_work,
+}
+"""Of functions whose work is more than their arguments' own length: the further steps, given what is left."""
 NAMESPACES = frozenset(name.partition(".")[0] for name in FUNCTIONS if "." in name)
 
 

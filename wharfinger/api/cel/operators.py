@@ -65,7 +65,7 @@ def _calculate(sign: str, left: Any, right: Any, operation: Callable[[Any, Any],
 
 def _in(left: Any, right: Any) -> bool:
     if isinstance(right, dict):
-        return left in right
+        return not isinstance(left, (list, dict)) and left in right
     if isinstance(right, list):
         return any(equal(left, item) for item in right)
     raise _no_overload("in", left, right)

@@ -12,7 +12,7 @@ from typing import Any
 
 from wharfinger.api.cel import library
 from wharfinger.api.cel.fields import get, unescaped
-from wharfinger.api.cel.frame import BUDGET, BudgetError, Frame, Run, truth, weight
+from wharfinger.api.cel.frame import BUDGET, BudgetError, Frame, Run, depth_weight, truth, weight
 from wharfinger.api.cel.loops import LOOPS, chosen, mapped
 from wharfinger.api.cel.operators import OPERATORS
 from wharfinger.api.cel.syntax import Node, parse
@@ -163,11 +163,13 @@ class _Compiler:
         left, right = (self.of(part) for part in node.parts)
         if sign in ("&&", "||"):
             return _logical(left, right, decisive=sign == "||", sign=sign)
-        operator = OPERATORS[sign]
+        operator, compares = OPERATORS[sign], sign in ("==", "!=", "in")
 
         def run(frame: Frame) -> Any:
             one, other = left(frame), right(frame)
             frame.spend(1 + weight((one, other)))
+            if compares and isinstance(other, (list, dict)):
+                frame.spend(depth_weight(other, frame.left))
             return operator(one, other)
 
         return run
@@ -192,9 +194,13 @@ class _Compiler:
         function = library.find(name, method=target is not None, count=len(arguments))
         parts = [self.of(part) for part in ([] if target is None else [target])] + [self.of(one) for one in arguments]
 
+        work = library.WORK.get(name)
+
         def run(frame: Frame) -> Any:
             values = [part(frame) for part in parts]
             frame.spend(1 + weight(values))
+            if work is not None:
+                frame.spend(work(values, frame.left))
             return function(*values)
 
         return run

@@ -11,7 +11,7 @@ from typing import Any
 from wharfinger.api import formats
 from wharfinger.api.cel.conversions import number_text, to_string
 from wharfinger.api.cel.operators import add
-from wharfinger.api.cel.values import NONE, CelError, Optional, compare, equal, type_of
+from wharfinger.api.cel.values import NONE, CelError, Duration, Optional, compare, equal, is_number, type_of
 
 MAX_TEXT = 1 << 20
 """Characters of a text that a function may make."""
@@ -144,6 +144,8 @@ def _sum(values: Any) -> Any:
     if not found:
         return 0
     total = found[0]
+    if not (is_number(total) or isinstance(total, Duration)):
+        raise CelError(f"no such overload: sum on a list of {type_of(total)}")
     for value in found[1:]:
         total = add(total, value)
     return total

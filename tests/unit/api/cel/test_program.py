@@ -127,3 +127,41 @@ def test_the_budget_ends_what_is_too_expensive() -> None:
 def test_the_budget_knows_long_values_and_failures(text: str) -> None:
     with pytest.raises(BudgetError):
         compile_expression(text, frozenset({"self"})).run({"self": list(range(1000))})
+
+
+LARGE = {
+    "few": list(range(3000)), "many": [str(index) for index in range(20_000)], "numbers": list(range(20_000)),
+    "nested": [[list(range(50_000))]], "text": "a" * 300_000, "forms": "(a|b){500}c|(b|a){400}d",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sets.contains(self.numbers, self.numbers)", "sets.equivalent(self.numbers, self.numbers)",
+        "!sets.intersects(self.numbers, self.many)", "self.few.all(x, self.nested == self.nested)",
+        "self.few.all(x, !(self.nested != self.nested))", "self.few.all(x, !([1] in self.nested))",
+        "self.few.all(x, self.nested.indexOf([1]) < 0)", "self.few.all(x, '%s'.format([self.nested]) != '')",
+        "self.few.all(x, self.text.findAll('').size() > 0)", "self.few.all(x, !self.text.matches(self.forms))",
+    ],
+)  # fmt: skip
+def test_the_budget_knows_what_functions_really_do(text: str) -> None:
+    """Each of these would take minutes, in which the server does nothing else."""
+    with pytest.raises(BudgetError):
+        compile_expression(text, frozenset(("self",))).run({"self": LARGE})
+
+
+def test_sets_of_many_texts_are_cheap() -> None:
+    variables = {"self": LARGE}
+    assert compile_expression("sets.equivalent(self.many, self.many)", frozenset(variables)).run(variables)
+    assert not compile_expression("sets.intersects(self.many, ['x'])", frozenset(variables)).run(variables)
+
+
+@pytest.mark.parametrize("text", ["['a', 'b'].sum()", "[[1], [2]].sum()"])
+def test_only_amounts_have_a_sum(text: str) -> None:
+    with pytest.raises(CelError, match="no such overload: sum"):
+        run(text)
+
+
+def test_what_is_no_key_is_in_no_map() -> None:
+    assert run("[1] in self.m") is False
