@@ -11,15 +11,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import os
 import random
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wharfinger import wholefile
 from wharfinger.api import errors
 from wharfinger.api.types import certificates
 from wharfinger.client import Client
@@ -117,19 +116,10 @@ async def obtain(client: Client, wanted: Wanted) -> bytes:
     return bytes(made.status.certificate) + secret
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, in one step."""
+def keep(path: Path, content: bytes) -> None:
+    """Write a certificate with its key; the folder, made if need be, is nobody else's business. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600 from the first moment
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    wholefile.write(path, content)
 
 
 def read(path: Path) -> x509.Certificate | None:
@@ -187,23 +177,29 @@ class Renewer:
                 continue
             try:
                 content = await obtain(self._client, self._wanted())
-            except (RefusedError, errors.StatusError) as error:
-                delay = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)] * random.uniform(0.8, 1.2)
+                end = validity.read(content).ends  # what a signer gave and nobody can read never becomes the file
+                keep(self.path, content)
+            except (RefusedError, errors.StatusError, ValueError, OSError) as error:
+                due = self._clock() + self._delay(failures, str(error))
                 failures += 1
-                log.warning(
-                    "a certificate could not be renewed",
-                    extra={"file": str(self.path), "error": str(error), "retry_seconds": round(delay, 1)},
-                )
-                due = self._clock() + delay
                 continue
-            failures = 0
-            write(self.path, content)
-            log.info(
-                "a certificate was renewed",
-                extra={"file": str(self.path), "end": validity.read(content).ends.isoformat()},
-            )
+            log.info("a certificate was renewed", extra={"file": str(self.path), "end": end.isoformat()})
             await self._renewed()
             due = self._due()
+            if due <= self._clock():  # it is not what was asked for, and the next one may not be either
+                due = self._clock() + self._delay(failures, "the new one lacks names, or ends at once")
+                failures += 1
+            else:
+                failures = 0
+
+    def _delay(self, failures: int, why: str) -> float:
+        """Say why there is no good certificate yet; returns the seconds until the next attempt."""
+        delay = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)] * random.uniform(0.8, 1.2)
+        log.warning(
+            "a certificate could not be renewed",
+            extra={"file": str(self.path), "error": why, "retry_seconds": round(delay, 1)},
+        )
+        return delay
 
     def _due(self) -> float:
         certificate = read(self.path)

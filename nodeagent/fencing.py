@@ -23,8 +23,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -34,6 +32,7 @@ from typing import Protocol
 
 from nodeagent.podspec import grace_seconds, pod_key
 from nodeagent.runtime import GRACE_PERIOD_ANNOTATION, ContainerRecord, PodRecord, Runtime, RuntimeFailure
+from wharfinger import wholefile
 from wharfinger.api import errors
 from wharfinger.api.pods import controller_of, tolerates_taint
 from wharfinger.api.types import core
@@ -105,11 +104,8 @@ class Renewals:
         """Take note of a renewal that was asked for at a moment of the clock. Called by the heartbeat's thread."""
         self._at = max(self._at, at)
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
-            with os.fdopen(handle, "w") as file:
-                file.write(f"{self._boot} {self._at}\n")
-            Path(temporary).replace(self._path)
+            # Only a restart of the agent reads it, never one of the host: it need not be on the disk.
+            wholefile.write(self._path, f"{self._boot} {self._at}\n".encode(), durable=False)
             self._trouble = ""
         except OSError as error:
             if str(error) != self._trouble:

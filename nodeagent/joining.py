@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from nodeagent import certificates as own
+from wharfinger import wholefile
 from wharfinger.api import errors
 from wharfinger.client import Client, ClientConfig, ConfigError
 from wharfinger.client.config import load_document
@@ -72,9 +73,9 @@ async def join(*, bootstrap: str, kubeconfig: str, directory: Path, node: str) -
             )
             await asyncio.sleep(delay)
     path = directory / own.CLIENT_FILE
-    own.write(path, content)
+    own.keep(path, content)
     if client_file(kubeconfig) != path:
-        own.write(Path(kubeconfig), yaml.safe_dump(_kubeconfig(document, path), sort_keys=False).encode())
+        wholefile.write(Path(kubeconfig), yaml.safe_dump(_kubeconfig(document, path), sort_keys=False).encode())
     log.info("joined the cluster", extra={"node": node, "kubeconfig": kubeconfig})
 
 

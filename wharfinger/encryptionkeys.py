@@ -11,12 +11,12 @@ Keys are for NaCl's secretbox: authenticated, and without a bound on how much on
 from __future__ import annotations
 
 import base64
-import os
 import re
 import secrets
 from pathlib import Path
 from typing import Any
 
+from wharfinger import wholefile
 from wharfinger.api import codec, encryption
 from wharfinger.api.configfile import ConfigError
 from wharfinger.api.errors import StatusError
@@ -106,12 +106,5 @@ def _write(path: Path, keys: list[dict[str, str]], *, plain: bool) -> None:
         "kind": "EncryptionConfiguration",
         "resources": [{"resources": list(RESOURCES), "providers": providers[::-1] if plain else providers}],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(codec.to_yaml(document).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)  # a key that is lost is data that is lost: never a moment without a whole file
+    # A key that is lost is data that is lost: never a moment without a whole file.
+    wholefile.write(path, codec.to_yaml(document).encode())

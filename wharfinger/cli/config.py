@@ -6,9 +6,7 @@ stays readable for its owner only.
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import click
 import yaml
 
+from wharfinger import wholefile
 from wharfinger.cli.columns import print_columns
 from wharfinger.cli.failures import CommandError
 from wharfinger.cli.helping import Group
@@ -280,15 +279,7 @@ def _change(session: Session, section: str, key: str, name: str, values: dict[st
 
 
 def _save(path: Path, document: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w") as file:
-            yaml.safe_dump(document, file, sort_keys=False)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    wholefile.write(path, yaml.safe_dump(document, sort_keys=False).encode())
 
 
 for _command in (

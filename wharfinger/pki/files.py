@@ -1,26 +1,12 @@
-"""Writing files of an authority: in one step, with the rights that they shall have, one process at a time."""
+"""The folder of an authority, for one process at a time."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-
-
-def write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file in one step, never with more rights than `mode`, not even for a moment."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager

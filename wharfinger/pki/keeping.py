@@ -10,7 +10,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from wharfinger.pki.files import locked, write
+from wharfinger import wholefile
+from wharfinger.pki.files import locked
 from wharfinger.pki.issuing import CA_LIFETIME, LIFETIME, Request, issue, key_pem, self_signed
 from wharfinger.pki.pairs import CA, Pair, PKIError, load_ca, now, signed_by, write_pair
 
@@ -110,11 +111,11 @@ def ensure_signing_key(directory: Path | str, stem: str = "sa") -> bool:
         if (folder / f"{stem}.key").exists():
             return False
         key = ec.generate_private_key(ec.SECP256R1())
-        write(folder / f"{stem}.key", key_pem(key), 0o600)
+        wholefile.write(folder / f"{stem}.key", key_pem(key))
         public = key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        write(folder / f"{stem}.pub", public, 0o644)
+        wholefile.write(folder / f"{stem}.pub", public, mode=0o644)
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from wharfinger.pki.files import write
+from wharfinger import wholefile
 
 GRPC_EXTENSION = "wharfinger.dev/grpc"
 """Name of the kubeconfig cluster extension that lists the gRPC endpoints."""
@@ -63,8 +63,7 @@ def write_kubeconfig(
         "current-context": name,
     }
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write(target, yaml.safe_dump(config, sort_keys=False).encode(), 0o600)
+    wholefile.write(target, yaml.safe_dump(config, sort_keys=False).encode())
     return target
 
 

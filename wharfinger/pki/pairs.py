@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from wharfinger.pki.files import write
+from wharfinger import wholefile
 
 
 class PKIError(Exception):
@@ -52,10 +52,9 @@ class CA(Pair):
 def write_pair(directory: Path | str, stem: str, pair: Pair) -> tuple[Path, Path]:
     """Write ``<stem>.crt`` and ``<stem>.key`` (0600), each atomically; returns both paths."""
     folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
     cert_path, key_path = folder / f"{stem}.crt", folder / f"{stem}.key"
-    write(key_path, pair.key, 0o600)
-    write(cert_path, pair.cert, 0o644)
+    wholefile.write(key_path, pair.key)
+    wholefile.write(cert_path, pair.cert, mode=0o644)
     return cert_path, key_path
 
 
