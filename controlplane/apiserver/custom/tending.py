@@ -143,6 +143,7 @@ class Tender:
     async def _remove_objects(self, name: str) -> None:
         """Delete all objects of a definition, and wait until none is left: finalizers may hold some."""
         pause, longest = _LOOK_SECONDS
+        looked = False
         while True:
             await self._catalogue.catch_up()
             installed = self._catalogue.installed(name)
@@ -153,13 +154,13 @@ class Tender:
             entries = self._cache.list(registry.resource.prefix).entries
             if not entries:
                 return
+            if looked:  # some are held
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, longest)
+            looked = True
             for start in range(0, len(entries), _AT_ONCE):
                 await asyncio.gather(*(_delete(registry, entry) for entry in entries[start : start + _AT_ONCE]))
-            await self._cache.fresh()
-            if not self._cache.list(registry.resource.prefix).entries:
-                return
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, longest)
+            await self._cache.fresh()  # in which another server may have ended the definition: look at all of it anew
 
     async def _let_go(self, name: str) -> None:
         """Take the finalizer off, which ends the definition."""
