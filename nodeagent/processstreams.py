@@ -29,6 +29,7 @@ from nodeagent.runtime import (
     RuntimeUnsupported,
 )
 from wharfinger.api import codec, errors
+from wharfinger.daemon import spawn
 from wharfinger.proto.native import streams_v1_pb2
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ async def serve_process(context: Any, process: ProcessStreams, wanted: streams_v
         except ConnectionError:
             log.debug("a process reads no more")  # how it ended is among its outputs
 
-    reading = asyncio.create_task(inputs(), name="inputs of a process")
+    reading = spawn(inputs(), name="inputs of a process")
     try:
         await context.write(streams_v1_pb2.StreamOutput(opened=True))
         try:
@@ -150,7 +151,7 @@ async def serve_port(context: Any, port: PortStreams) -> None:
         except ConnectionError:
             log.debug("a port takes no more")
 
-    reading = asyncio.create_task(inputs(), name="inputs of a port")
+    reading = spawn(inputs(), name="inputs of a port")
     try:
         await context.write(streams_v1_pb2.ForwardOutput(opened=True))
         while data := await port.read():

@@ -99,8 +99,10 @@ class Connection:
     async def close(self) -> None:
         """End it at once."""
         self._wire.hang_up()
-        await self.session.__aexit__(None, None, None)
-        self._wire.close()
+        try:
+            await self.session.__aexit__(None, None, None)
+        finally:
+            self._wire.close()
 
 
 async def _upgrade(url: str, protocol: str) -> _Wire:
@@ -213,11 +215,17 @@ class Process:
             async for data in _until_reset(self._streams[name]):
                 await ready.put((name, data))
 
+        left = False
+
         async def pump_all() -> None:
             try:
-                await asyncio.gather(*(pump(name) for name in ("stdout", "stderr") if name in self._streams))
+                async with asyncio.TaskGroup() as group:
+                    for name in ("stdout", "stderr"):
+                        if name in self._streams:
+                            group.create_task(pump(name), name=f"output {name} of a process")
             finally:
-                await ready.put(None)
+                if not left:  # else nobody would make room for it
+                    await ready.put(None)
 
         task = asyncio.create_task(pump_all(), name="outputs of a process")
         try:
@@ -225,7 +233,9 @@ class Process:
                 yield output
             await task
         finally:
+            left = True
             task.cancel()
+            await asyncio.wait([task])
         yield "status", await self._status()
 
     async def _status(self) -> bytes:

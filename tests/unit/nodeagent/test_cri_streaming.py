@@ -109,6 +109,26 @@ async def test_server_that_ends_before_the_status() -> None:
             await anext(outputs)
 
 
+async def test_who_stops_listening_leaves_no_task_behind() -> None:
+    async def served(session: Session, streams: dict[str, Stream]) -> None:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await streams["stdout"].write(b"more and more")
+                await asyncio.sleep(0)
+
+    def pumping() -> list[str]:
+        names = [task.get_name() for task in asyncio.all_tasks()]
+        return [name for name in names if name.startswith("output")]
+
+    async with server(UPGRADED, served, streams=4) as url, process(url, stderr=True) as made:
+        outputs = made.outputs()
+        assert (await anext(outputs))[0] == "stdout"
+        assert pumping()
+        await asyncio.sleep(0.05)  # by now the next output waits to be taken
+        await outputs.aclose()
+        assert not pumping()
+
+
 async def test_status_that_waits_for_stdin_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "_STALL_SECONDS", 0.1)
 
