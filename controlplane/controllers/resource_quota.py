@@ -30,6 +30,7 @@ WORKERS = 2
 RESYNC_SECONDS = 300.0
 QUIET_SECONDS = 1.0
 """How long a quota must have been left alone before its usage is lowered."""
+_SYNC_SECONDS = 30.0
 _GATHER_SECONDS = 0.1
 """Changes of many objects lead to one count."""
 _SIZED = frozenset({"pods", "services", "persistentvolumeclaims"})
@@ -75,14 +76,16 @@ class ResourceQuotaController:
         self._client = context.client.resource(core.ResourceQuota)
         self._queue = context.queue(self.name)
         self._served = ServedKinds(context)
-        self._informers: dict[str, Informer[Any]] = {}
-        self._starting = asyncio.Lock()
+        self._informers: dict[str, tuple[str, Informer[Any]]] = {}
+        """By group resource: the version that is watched, and who watches."""
         self._written: dict[str, tuple[str, float]] = {}
         """By quota: the version last seen, and the monotonic time when it was seen first."""
 
     async def run(self) -> None:
         """Watch and sync."""
-        self._quotas.add_handler(on_add=lambda item: self._changed(item), on_update=lambda _, item: self._changed(item))
+        self._quotas.add_handler(
+            on_add=self._changed, on_update=lambda _, item: self._changed(item), on_delete=self._gone
+        )
         try:
             await self._served.load()
             async with asyncio.TaskGroup() as group:
@@ -90,14 +93,20 @@ class ResourceQuotaController:
                 group.create_task(self._resync(), name=f"{self.name}: resync")
                 group.create_task(work(self._queue, self._sync, workers=WORKERS, name=self.name))
         finally:
-            await asyncio.gather(*(informer.stop() for informer in self._informers.values()))
+            await asyncio.gather(*(informer.stop() for _, informer in self._informers.values()))
 
     async def _resync(self) -> None:
         while True:
             await asyncio.sleep(RESYNC_SECONDS)
             self._all()
 
-    async def _kinds_changed(self, _: list[Kind]) -> None:
+    async def _kinds_changed(self, served: list[Kind]) -> None:
+        """Watch no longer what is not served any more, or only in another version, and count everything again."""
+        versions = {(kind.group_resource, kind.api_version) for kind in served}
+        for resource, (version, informer) in list(self._informers.items()):
+            if (resource, version) not in versions:
+                del self._informers[resource]
+                await informer.stop()
         self._all()
 
     def _all(self) -> None:
@@ -109,6 +118,9 @@ class ResourceQuotaController:
         self._written[key] = (item.metadata.resourceVersion, time.monotonic())
         self._queue.add(key)
 
+    def _gone(self, item: core.ResourceQuota) -> None:
+        self._written.pop(f"{item.metadata.namespace}/{item.metadata.name}", None)
+
     def _count_again(self, namespace: str) -> None:
         for item in self._quotas.items():
             if item.metadata.namespace == namespace:
@@ -117,7 +129,6 @@ class ResourceQuotaController:
     async def _sync(self, key: str) -> None:
         item = self._quotas.get(key)
         if item is None:
-            self._written.pop(key, None)
             return
         hard = quota.read(item.spec.hard)
         before = quota.read(item.status.used)
@@ -163,24 +174,32 @@ class ResourceQuotaController:
         return next((kind for kind in found if kind.namespaced and "watch" in kind.verbs), None)
 
     async def _informer(self, kind: Kind) -> Informer[Any]:
-        """Return the informer of a kind, synced; made when the first quota counts the kind."""
+        """Return the informer of a kind, synced; made when the first quota counts the kind.
+
+        Raises ServiceUnavailableError when it does not become so: the kind may be gone again.
+        """
         resource = kind.group_resource
-        async with self._starting:
-            informer = self._informers.get(resource)
-            if informer is None:
-                message: Any = kind.message if resource in _SIZED else kind.partial
-                source: Any = self._context.client.resource_of(kind, message)
-                transform: Any = partial(counted, resource)
-                informer = Informer(source, transform=transform)
-                informer.add_index(_NAMESPACE, lambda one: [one.metadata.namespace])
-                informer.add_handler(
-                    on_add=lambda one: self._count_again(one.metadata.namespace),
-                    on_update=self._maybe_count_again,
-                    on_delete=lambda one: self._count_again(one.metadata.namespace),
-                )
-                self._informers[resource] = informer
-                await informer.start()
-            await informer.wait_synced()
+        _, informer = self._informers.get(resource, ("", None))
+        if informer is None:
+            message: Any = kind.message if resource in _SIZED else kind.partial
+            source: Any = self._context.client.resource_of(kind, message)
+            transform: Any = partial(counted, resource)
+            informer = Informer(source, transform=transform)
+            informer.add_index(_NAMESPACE, lambda one: [one.metadata.namespace])
+            informer.add_handler(
+                on_add=lambda one: self._count_again(one.metadata.namespace),
+                on_update=self._maybe_count_again,
+                on_delete=lambda one: self._count_again(one.metadata.namespace),
+            )
+            self._informers[resource] = (kind.api_version, informer)
+            await informer.start()
+        try:
+            async with asyncio.timeout(_SYNC_SECONDS):
+                await informer.wait_synced()
+        except TimeoutError as error:
+            raise errors.ServiceUnavailableError(
+                f"{resource} could not be listed within {_SYNC_SECONDS:g} s, so they are not counted yet"
+            ) from error
         return informer
 
     def _maybe_count_again(self, old: Counted, new: Counted) -> None:

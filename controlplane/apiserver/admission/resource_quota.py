@@ -124,19 +124,18 @@ class ResourceQuota(Step):
 
     async def _work(self, namespace: str, turn: _Turn) -> None:
         """Charge whoever waits, until nobody does."""
+        batch: list[_Charge] = []
         try:
             while turn.waiting:
                 batch, turn.waiting = turn.waiting, []
                 try:
                     await self._settle(namespace, turn, batch)
                 except errors.StatusError as error:
-                    for charge in batch:
-                        if not charge.done.done():
-                            charge.done.set_exception(error)
+                    _fail(batch, error)
         finally:
             del self._turns[namespace]
-            for charge in turn.waiting:
-                charge.done.cancel()
+            # Only when something went wrong that nobody foresaw: whoever waits must hear of it.
+            _fail([*batch, *turn.waiting], errors.InternalError("the quotas of the namespace could not be charged"))
 
     async def _settle(self, namespace: str, turn: _Turn, batch: list[_Charge]) -> None:
         fresh = False
@@ -182,6 +181,12 @@ class ResourceQuota(Step):
             if key in values and known[0] > values[key][0]:
                 values[key] = known
         return {key: _Book(key, revision, value) for key, (revision, value) in values.items() if value}
+
+
+def _fail(charges: list[_Charge], error: errors.StatusError) -> None:
+    for charge in charges:
+        if not charge.done.done():
+            charge.done.set_exception(error)
 
 
 class _Book:
