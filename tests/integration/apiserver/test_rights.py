@@ -122,7 +122,7 @@ async def test_what_a_node_may_write(server: Apiserver, client: Client, namespac
             apiVersion="v1", kind="Node", name=name, uid=mine.metadata.uid, controller=True
         )
         mirror.spec.volumes.add(name="v").volumeSource.secret.secretName = "grab"
-        with pytest.raises(errors.ForbiddenError, match="can not create pods that reference secrets"):
+        with pytest.raises(errors.ForbiddenError, match="a mirror pod may not reference secrets"):
             await pods.create(mirror)
         del mirror.spec.volumes[:]
         made = await pods.create(mirror)
