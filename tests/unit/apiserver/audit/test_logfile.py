@@ -123,3 +123,16 @@ async def test_a_line_that_was_cut_off_gets_its_end(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         LogFile(tmp_path / "no" / "audit.log").start()
+
+
+async def test_a_device_that_is_always_full(caplog: pytest.LogCaptureFixture) -> None:
+    log = LogFile(Path("/dev/full"))
+    log.start()
+    log.append(b"x\n")
+    await until(lambda: log.failures > 0)
+    log.append(b"y\n")
+    await log.stop()
+    assert log.lost == 2
+    told = [record.message for record in caplog.records]
+    assert told.count("the audit log cannot be written; events are kept for a while") == 1
+    assert "events of the audit log are lost with the end of the server" in told
