@@ -46,6 +46,8 @@ class Installed:
     """Of the served versions."""
     storage: Registry
     """Of the version in which objects are stored, served or not."""
+    resources: list[CustomResource]
+    """Of all these registries."""
 
 
 class _Decoder:
@@ -134,8 +136,8 @@ class Catalogue:
             mark = _mark(definition, names)
             installed = self._installed.get(name)
             if installed is not None and installed.mark == mark:
-                for registry in (*installed.registries, installed.storage):
-                    registry.resource.revision = self._known[name]  # type: ignore[attr-defined]
+                for resource in installed.resources:
+                    resource.revision = self._known[name]
             else:
                 try:
                     self._install(definition, names, mark)
@@ -148,27 +150,31 @@ class Catalogue:
         if prefix not in self._decoders and prefix in self._builtin_prefixes():
             raise ValueError(f"{prefix} is where a kind of the server's own lies")
         ending = definition.metadata.HasField("deletionTimestamp")
-        registries, stored = [], None
+        registries: list[Registry] = []
+        resources: list[CustomResource] = []
+        stored: tuple[Registry, CustomResource] | None = None
         for version in definition.spec.versions:
             kind = kind_of(definition, version, names=names, ending=ending)
             resource = CustomResource(kind, PREFIX + name, self._known.get(name, 0))
             registry = Registry(kind, self._store, self._cache, self._admission, resource=resource)
+            resources.append(resource)
             if version.storage:
-                stored = registry
+                stored = registry, resource
             # Conversion webhooks are not called: only what needs no conversion can be served then.
             if version.served and (version.storage or definition.spec.conversion.strategy != "Webhook"):
                 registries.append(registry)
         if stored is None:
             raise ValueError("no version is the one for storage")
         self._withdraw(name)
+        storage, resource = stored
         decoder = self._decoders.get(prefix)
         if decoder is None:
-            decoder = self._decoders[prefix] = _Decoder(stored.resource)  # type: ignore[arg-type]
+            decoder = self._decoders[prefix] = _Decoder(resource)
             self._cache.register(
-                Resource(prefix, stored.kind.group_resource, namespaced=stored.kind.namespaced, decode=decoder)
+                Resource(prefix, storage.kind.group_resource, namespaced=storage.kind.namespaced, decode=decoder)
             )
-        decoder.resource = stored.resource  # type: ignore[assignment]
-        self._installed[name] = Installed(mark, registries, stored)
+        decoder.resource = resource
+        self._installed[name] = Installed(mark, registries, storage, resources)
         self._api.serve(registries)
         log.info("serving", extra={"definition": name, "versions": ",".join(one.kind.version for one in registries)})
 

@@ -163,7 +163,7 @@ async def forward(session: Session, begin: Callable[[int], Awaitable[AgentCall]]
         while (stream := await session.accept()) is not None:
             kind = stream.headers.get("streamtype", "")
             port = stream.headers.get("port", "")
-            if kind not in ("data", "error") or not _is_port(port):
+            if kind not in ("data", "error") or not is_port(port):
                 log.info("a client began a stream without a port or type", extra={"headers": str(stream.headers)[:200]})
                 await stream.reset()
                 continue
@@ -190,7 +190,8 @@ async def forward(session: Session, begin: Callable[[int], Awaitable[AgentCall]]
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _is_port(text: str) -> bool:
+def is_port(text: str) -> bool:
+    """Tell whether a text is the number of a port."""
     return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65_536
 
 

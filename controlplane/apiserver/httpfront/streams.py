@@ -206,7 +206,7 @@ def ports_of(query: MultiMapping[str]) -> list[int]:
 
 def port_of(name: str, text: str) -> int:
     """Read one port. Raises BadRequestError."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65_536):
+    if not spdystreams.is_port(text):
         raise errors.BadRequestError(f"{name}: {text[:40]!r} is no port: must be between 1 and 65535")
     return int(text)
 
