@@ -279,7 +279,9 @@ class GrpcFront:
         except StatusError as error:
             await abort(context, error, "write")
         try:
-            stream = streaming.WriteStream(self._calls, user, context)
+            stream = streaming.WriteStream(
+                self._calls, user, context, identify=lambda: self._authenticator.user_of(context)
+            )
             self._write_streams.add(stream)
             try:
                 await stream.serve()

@@ -21,6 +21,8 @@ from wharfinger.api import errors
 from wharfinger.proto.native import resources_v1_pb2 as native
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controlplane.apiserver.grpcfront.resources import Calls
     from controlplane.apiserver.request import User
     from controlplane.apiserver.store import WatchEvent
@@ -31,6 +33,8 @@ _EOF: Any = getattr(grpc.aio, "EOF")  # noqa: B009  (the stubs do not know it)
 
 CHUNK_ITEMS = 500
 CHUNK_BYTES = 1 << 20
+IDENTIFY_SECONDS = 10.0
+"""How long a write stream may go on before it is asked again who calls."""
 MAX_UNDER_WAY = 2048
 """Writes of one stream that are worked on at once; more are read when some are done."""
 _OBSERVE = {verb.name: metrics.observer(verb.name) for verb in native.Write.DESCRIPTOR.oneofs_by_name["request"].fields}
@@ -86,9 +90,12 @@ async def watch(calls: Calls, user: User, message: native.WatchRequest, context:
 class WriteStream:
     """One open write stream."""
 
-    def __init__(self, calls: Calls, user: User, context: Any) -> None:
+    def __init__(self, calls: Calls, user: User, context: Any, *, identify: Callable[[], User] | None = None) -> None:
+        """`identify` says who calls by now: tokens and certificates end, also those with which a stream began."""
         self._calls = calls
         self._user = user
+        self._identify = identify
+        self._identified = time.monotonic()
         self._context = context
         self._ready: list[bytes] = []
         self._wake = asyncio.Event()
@@ -126,6 +133,8 @@ class WriteStream:
         loop = asyncio.get_running_loop()
         try:
             async for batch in self._batches():
+                if self._identify is not None and time.monotonic() - self._identified > IDENTIFY_SECONDS:
+                    self._user, self._identified = self._identify(), time.monotonic()
                 for write in batch.writes:
                     await self._have_room()
                     task = loop.create_task(self._work(write))

@@ -62,8 +62,8 @@ _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 
 
 @lru_cache(maxsize=4096)
-def _user_of_certificate(der: bytes) -> User:
-    return certificates.user_of(ssl.DER_cert_to_PEM_cert(der).encode())
+def _pem_of(der: bytes) -> bytes:
+    return ssl.DER_cert_to_PEM_cert(der).encode()
 
 
 class HttpFront:
@@ -123,7 +123,7 @@ class HttpFront:
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         der = tls.getpeercert(binary_form=True) if tls is not None else None
         if der:
-            return _user_of_certificate(der)
+            return certificates.user_of(_pem_of(der))
         scheme, _, token = http.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             token = websocket.bearer(http)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from controlplane.apiserver.auth import certificates
 from controlplane.apiserver.auth.authorizer import Authorizers
@@ -24,6 +26,18 @@ def test_a_certificate_names_user_and_groups(tmp_path: Path) -> None:
     made = pki.ensure_client(ca, tmp_path, "jane", name="jane", groups=["devs", "ops"])
     user = certificates.user_of(Path(made.cert_path).read_bytes())
     assert (user.name, set(user.groups)) == ("jane", {"devs", "ops", "system:authenticated"})
+
+
+def test_a_certificate_that_ends_while_its_connection_lasts_is_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ca = pki.ensure_ca(tmp_path, "ca")
+    pem = Path(pki.ensure_client(ca, tmp_path, "jane", name="jane").cert_path).read_bytes()
+    assert certificates.user_of(pem).name == "jane"
+    end = x509.load_pem_x509_certificate(pem).not_valid_after_utc.timestamp()
+    monkeypatch.setattr(time, "time", lambda: end + 1)
+    with pytest.raises(UnauthorizedError, match="expired"):
+        certificates.user_of(pem)
 
 
 def test_a_broken_certificate_is_nobody() -> None:
