@@ -115,9 +115,14 @@ def up(folder: Path, *, hosts: int, progress: Callable[[str], None]) -> Deployme
         progress(f"ansible-playbook {name}")
         done = deployment.play(name, on_controller=on_controller)
         if done.returncode != 0:
-            raise DevtoolsError(f"{name} failed:\n{done.stdout[-6000:]}")
+            raise DevtoolsError(f"{name} failed:\n{_last_task(done.stdout)[-6000:]}")
     _write_programs(deployment)
     return deployment
+
+
+def _last_task(output: str) -> str:
+    """Return what Ansible printed from its last task on: what went well before tells nothing of a failure."""
+    return output[max(output.rfind("\nTASK ["), 0) :]
 
 
 def down(folder: Path) -> None:
