@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from nodeagent.backoff import Backoff
 from nodeagent.memory import Waiting
@@ -27,6 +28,8 @@ _REFERENCE = re.compile(
     re.ASCII,
 )
 
+_Key = tuple[str, tuple[Login, ...]]
+"""Of a pull: the image, and the logins to be tried."""
 Say = Callable[[str, str, str], None]
 """Records an event about the container: type, reason, message."""
 
@@ -67,7 +70,7 @@ class Images:
         self._clock = clock
         self._backoff = Backoff()
         self._failed_at: dict[str, tuple[float, str]] = {}
-        self._pulls: dict[tuple[str, tuple[str, ...]], _Pull] = {}
+        self._pulls: dict[_Key, _Pull] = {}
         """By image and who asks: what one may have, another may not."""
 
     def retry_at(self, pod_uid: str, image: str) -> float | None:
@@ -123,12 +126,12 @@ class Images:
             raise ImageProblem(Waiting("ImagePullBackOff", f"{text}: ErrImagePull: {failed[1]}"))
         say("Normal", "Pulling", f'Pulling image "{image}"')
         fitting = [login for login in logins if login.fits(name)]
-        one_pull = (name, tuple(login.username for login in fitting))
+        one_pull = (name, tuple(fitting))  # with the passwords: a wrong one must not share in a right one's pull
         pull = self._pulls.get(one_pull)
         if pull is None:
             task = asyncio.ensure_future(self._pull_with(name, fitting))
             pull = self._pulls[one_pull] = _Pull(task, time.monotonic())
-            task.add_done_callback(lambda _: self._pulls.pop(one_pull, None))
+            task.add_done_callback(partial(self._pulled, one_pull))
         try:
             await asyncio.shield(pull.task)
             present = await self._runtime.image(name)
@@ -150,6 +153,12 @@ class Images:
         text = f'Successfully pulled image "{image}" in {seconds:.3f}s. Image size: {present.size} bytes.'
         say("Normal", "Pulled", text)
         return present
+
+    def _pulled(self, one_pull: _Key, task: asyncio.Task[str]) -> None:
+        del self._pulls[one_pull]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Whoever waits is told; the pods that did may be gone by now.
+            log.debug("a pull failed", extra={"image": one_pull[0], "error": str(error)})
 
     async def _pull_with(self, name: str, logins: Sequence[Login]) -> str:
         """Pull with each login until one is let in; without any, as anybody. Raises RuntimeFailure."""
