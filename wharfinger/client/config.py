@@ -116,12 +116,13 @@ def load_document(kubeconfig: str | os.PathLike[str] | None = None) -> dict[str,
             continue
         except OSError as error:
             raise ConfigError(f"kubeconfig {path} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"kubeconfig {path} is no text in UTF-8: {error}") from error
         try:
             document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}
         except yaml.YAMLError as error:
             raise ConfigError(f"kubeconfig {path} is not YAML: {error}") from error
-        if not isinstance(document, dict):
-            raise ConfigError(f"kubeconfig {path} must hold a mapping, not {type(document).__name__}")
+        _check_shape(document, _SHAPE, f"kubeconfig {path}", "")
         found = True
         _merge(merged, document, path.resolve().parent)
     if not found:
@@ -130,10 +131,47 @@ def load_document(kubeconfig: str | os.PathLike[str] | None = None) -> dict[str,
     return merged
 
 
+_SHAPE: dict[str, Any] = {
+    "clusters": [{"name": "", "cluster": {"extensions": [{"name": ""}], "server": "", "certificate-authority": ""}}],
+    "users": [
+        {
+            "name": "",
+            "user": {"as-groups": [""], "as-user-extra": {}, "exec": {"args": [""], "env": [{}]}, "tokenFile": "",
+                     "client-certificate": "", "client-key": ""},
+        }
+    ],
+    "contexts": [{"name": "", "context": {"cluster": "", "user": "", "namespace": ""}}],
+    "current-context": "",
+}  # fmt: skip
+"""What is read of a kubeconfig: mappings, lists, and (empty texts here) plain values. Nothing has to be there."""
+
+
+def _check_shape(value: Any, shape: Any, what: str, path: str) -> None:
+    """Raise ConfigError where a document has something else than is read there."""
+    if value is None:
+        return
+    if isinstance(shape, str):
+        if isinstance(value, (dict, list)):
+            raise ConfigError(f"{what}: {path} must be a plain value, not a {_KINDS[type(value)]}")
+        return
+    if not isinstance(value, type(shape)):
+        kind = _KINDS.get(type(value), repr(value)[:40])
+        raise ConfigError(f"{what}{f': {path} must be' if path else ' must hold'} a {_KINDS[type(shape)]}, not {kind}")
+    if isinstance(shape, list):
+        for index, item in enumerate(value):
+            _check_shape(item, shape[0], what, f"{path}[{index}]")
+    else:
+        for name, part in shape.items():
+            _check_shape(value.get(name), part, what, f"{path}.{name}".lstrip("."))
+
+
+_KINDS: dict[type, str] = {dict: "mapping", list: "list"}
+
+
 def _merge(merged: dict[str, Any], document: Mapping[str, Any], folder: Path) -> None:
     for name, value in document.items():
         if name in ("clusters", "users", "contexts"):
-            taken = {entry["name"] for entry in merged[name]}
+            taken = {entry.get("name") for entry in merged[name]}
             for entry in value or []:
                 if isinstance(entry, dict) and entry.get("name") not in taken:
                     merged[name].append({**entry, "_folder": str(folder)})
@@ -152,9 +190,17 @@ def from_document(
     cluster = _entry(document, "clusters", "cluster", str(chosen.get("cluster", "")))
     user = _entry(document, "users", "user", str(chosen.get("user", "")))
     extension = next(
-        (item.get("extension") or {} for item in cluster.get("extensions") or [] if item.get("name") == GRPC_EXTENSION),
+        (
+            item.get("extension") or {}
+            for item in cluster.get("extensions") or []
+            if item and item.get("name") == GRPC_EXTENSION
+        ),
         {},
     )
+    if not isinstance(extension, dict) or not all(isinstance(one, list) for one in extension.values() if one):
+        raise ConfigError(
+            f"cluster {chosen.get('cluster')!r}: the extension {GRPC_EXTENSION} must hold lists of host:port"
+        )
     if api == "http" or (api == "auto" and not extension):
         return _over_http(cluster, user, chosen)
     ca = _data(cluster, "certificate-authority")
@@ -264,7 +310,7 @@ def _entry(document: Mapping[str, Any], section: str, key: str, name: str) -> di
 
 
 def _resolve(entry: Mapping[str, Any], path: str) -> Path:
-    return Path(entry["_folder"]) / path
+    return Path(entry["_folder"]) / str(path)
 
 
 def _files(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[Path, ...]:

@@ -32,6 +32,7 @@ _ROLES = frozenset({"roles", "clusterroles"})
 _SHOWN, _SHOWN_TEXT = 50, 20_000
 """Rules, and characters of them, that an error names."""
 _BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})
+_ROLE_KINDS = {"rolebindings": ("ClusterRole", "Role"), "clusterrolebindings": ("ClusterRole",)}
 
 
 class Escalation(Step):
@@ -76,6 +77,8 @@ class Escalation(Step):
         if old is not None and same(obj.roleRef, old.roleRef) and all_same(obj.subjects, old.subjects):
             return
         reference = obj.roleRef
+        if reference.kind not in _ROLE_KINDS[request.kind.resource]:
+            return  # validation says what would be right
         resource = "clusterroles" if reference.kind == "ClusterRole" else "roles"
         # A cluster role bound in a namespace may be bound by who may bind it there.
         asked = Attributes(request.user, "bind", GROUP, resource, "", request.namespace, reference.name)

@@ -10,12 +10,14 @@ import pytest
 from controlplane.apiserver.auth import bootstrap_roles
 from controlplane.apiserver.auth.attributes import Attributes, of_request
 from controlplane.apiserver.auth.authorizer import Authorizers
+from controlplane.apiserver.auth.escalation import Escalation
 from controlplane.apiserver.auth.policy import EVERYTHING, Rule, compacted, uncovered
 from controlplane.apiserver.auth.rbac import RBAC
 from controlplane.apiserver.auth.rolebook import RoleBook
 from controlplane.apiserver.request import Request, User
 from controlplane.controllers.role_aggregation import rules_for
-from wharfinger.api import codec, kinds
+from wharfinger.api import codec, kinds, validation
+from wharfinger.api.errors import ForbiddenError
 from wharfinger.api.types import core, rbac
 
 
@@ -251,3 +253,20 @@ def test_the_sum_of_roles() -> None:
         total.aggregationRule.clusterRoleSelectors.add(matchLabels={label: "true"})
     roles = [part("b", "one", "pods", "secrets"), part("a", "one", "nodes"), part("c", "two", "pods"), total]
     assert [rule.resources[0] for rule in rules_for(total, roles)] == ["pods", "nodes", "secrets"]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "kind"), [("dev", "clusterrole"), ("dev", ""), ("", "Role"), ("", "clusterrole")]
+)
+def test_a_binding_to_what_is_no_kind_of_role_is_left_to_validation(namespace: str, kind: str) -> None:
+    """It names the field and what would be right, where a search for such a role could only say 404."""
+    everything = _role("all", {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, cluster=True)
+    book = RoleBook(FakeCache(everything))  # type: ignore[arg-type]
+    binding = _binding("b", everything, {"kind": "User", "name": "jane"}, namespace=namespace)
+    request = Request(User("jane"), "create", kinds.of(binding), namespace, "b")
+    step = Escalation(Authorizers([RBAC(book)]), book)
+    with pytest.raises(ForbiddenError):
+        step.admit(request, binding, None)
+    binding.roleRef.kind = kind
+    assert step.admit(request, binding, None) is None
+    assert any(cause.field == "roleRef.kind" for cause in validation.validate_create(binding))

@@ -148,3 +148,28 @@ def test_exec_credentials_and_what_is_not_supported(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             ClientConfig.load(write(tmp_path / "config", without_grpc(**cluster)), api="auto")
+
+
+BROKEN = {
+    "no text": b"\xff\xfe", "a list": b"[1]", "clusters a number": b"clusters: 5",
+    "a context a list": b"current-context: [a]",
+    "a cluster a text": b"clusters: [{name: a, cluster: b}]", "an entry a text": b"users: [a]",
+    "a context's cluster a mapping": b"contexts: [{name: a, context: {cluster: {}}}]",
+    "extensions a mapping": b"clusters: [{name: a, cluster: {extensions: {}}}]",
+    "a token file a list": b"users: [{name: a, user: {tokenFile: [x]}}]",
+    "groups a text": b"users: [{name: a, user: {as-groups: x}}]", "no names": b"users: [{user: {}}]",
+    "an extension a text": b"""
+        {current-context: a, contexts: [{name: a, context: {cluster: c, user: u}}], users: [{name: u, user: {}}],
+         clusters: [{name: c, cluster: {extensions: [{name: wharfinger.dev/grpc, extension: x}]}}]}""",
+    "endpoints a text": b"""
+        {current-context: a, contexts: [{name: a, context: {cluster: c, user: u}}], users: [{name: u, user: {}}],
+         clusters: [{name: c, cluster: {extensions: [{name: wharfinger.dev/grpc, extension: {endpoints: x}}]}}]}""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN.keys())
+def test_broken_files_are_told_of(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"kubeconfig|extension"):
+        ClientConfig.load(path)
