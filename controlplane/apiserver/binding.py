@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wharfinger.api.types import core
 
 _ATTEMPTS = 10
-TOGETHER = 32
+TOGETHER = 64
 """Most checked binds in a transaction."""
 
 
