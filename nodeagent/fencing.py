@@ -180,12 +180,18 @@ class Fencer:
         self._ended: set[str] = set()
         self._clean_since: float | None = None
         self._trouble = ""
+        self._fault = ""
 
     async def run(self) -> None:
         """Look twice a second, until cancelled."""
         try:
             while True:
-                await self.look()
+                try:
+                    await self.look()
+                except Exception as error:  # a fault of ours must neither leave pods unfenced nor fenced for ever
+                    if repr(error) != self._fault:
+                        log.exception("looking at the fence failed on a fault of ours, looking on")
+                    self._fault = repr(error)
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             for task, _ in self._endings.values():

@@ -162,8 +162,8 @@ class Registrar:
         self._take(read)
 
     def _take(self, read: core.Node) -> None:
-        """Go on with what was read, unless it is older than what is known."""
-        if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion):
+        """Go on with what was read, unless it is older than what is known; before the registration nothing is."""
+        if int(read.metadata.resourceVersion) > int(self.node.metadata.resourceVersion or 0):
             self.node = read
 
     async def fresh(self) -> core.Node:

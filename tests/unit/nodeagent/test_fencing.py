@@ -211,3 +211,25 @@ async def test_an_agent_that_knows_no_pods_yet_ends_them_by_their_containers(tmp
     node.silence = math.inf
     await node.fencer.look()
     await node.becomes(ContainerState.EXITED)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_fault_does_not_end_the_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodeagent.fencing.LOOK_SECONDS", 0.01)
+    node = Node()
+    faults = iter([ValueError("of ours"), ValueError("of ours")])
+
+    async def fresh() -> core.Node:
+        if (fault := next(faults, None)) is not None:
+            raise fault
+        return core.Node()
+
+    node.fencer._fresh_node = fresh
+    running = asyncio.create_task(node.fencer.run())
+    async with asyncio.timeout(20):
+        while not node.fence.open:
+            assert not running.done()
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await node.close()
