@@ -67,7 +67,7 @@ async def test_a_full_etcd_is_brought_back_through_the_service() -> None:
         store = await making.store()
         verbs: list[str] = []
 
-        async def authorise(context: Any, verb: str) -> None:
+        async def authorise(context: Any, _: str, verb: str) -> None:
             verbs.append(verb)
             if ("x-user", "nobody") in context.invocation_metadata():
                 raise errors.ForbiddenError("nobody may not care for etcd")
