@@ -183,8 +183,9 @@ def down(purge: bool) -> None:
 
             deployment.down(HOSTS)
             say("the hosts are removed")
+        kept = (LOCAL / "cluster.json").exists() and not purge
         local().down(purge=purge)
-    say("down" + ("; .local is removed" if purge else "; ./dev up brings it back with its objects"))
+    say("down" + ("; .local is removed" if purge else "; ./dev up brings it back with its objects" if kept else ""))
 
 
 @main.command()
