@@ -6,7 +6,6 @@ Against the cluster with a real node; the rest of their doings is in the folder 
 from __future__ import annotations
 
 import socket
-import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -90,8 +89,7 @@ def test_exec_tells_streams_and_exit_codes_apart(core: Any, pod: tuple[str, str]
 def test_exec_with_a_terminal(core: Any, pod: tuple[str, str]) -> None:
     shell = _exec(core, pod, "sh", stdin=True, tty=True, _preload_content=False)
     shell.write_channel(4, '{"Width":111,"Height":33}')
-    time.sleep(0.2)
-    shell.write_stdin("stty size; exit\n")
+    shell.write_stdin("until stty size | grep '33 111'; do sleep 0.1; done; exit\n")
     shell.run_forever(timeout=SECONDS)
     assert "33 111" in shell.read_stdout()
     shell.close()

@@ -216,7 +216,7 @@ class Informer(Generic[M]):
                 self._failures = 0
                 self._prove()
         finally:
-            await stream.aclose()  # type: ignore[attr-defined]
+            await stream.aclose()
 
     def _prove(self) -> None:
         self._last_proof = self._clock()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, TypeVar, Unpack
 
 import grpc
@@ -78,7 +78,9 @@ class GrpcResourceClient(ResourceClient[M]):
 
         return await self._transport.read(collect)
 
-    async def watch(self, *, namespace: str = "", **options: Unpack[WatchOptions]) -> AsyncIterator[Sequence[Event[M]]]:
+    async def watch(
+        self, *, namespace: str = "", **options: Unpack[WatchOptions]
+    ) -> AsyncGenerator[Sequence[Event[M]], None]:
         """See ResourceClient.watch."""
         request = native.WatchRequest(
             reference=self._requests.reference(namespace=namespace), options=watch_options(**options)

@@ -8,7 +8,7 @@ HTTP, for other Kubernetes clusters, those of :mod:`wharfinger.client.http`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Self, TypeVar, Unpack
 
@@ -72,7 +72,9 @@ class ResourceClient(ABC, Generic[M]):
         """Return the objects of a namespace (empty: of all)."""
 
     @abstractmethod
-    def watch(self, *, namespace: str = "", **options: Unpack[WatchOptions]) -> AsyncIterator[Sequence[Event[M]]]:
+    def watch(
+        self, *, namespace: str = "", **options: Unpack[WatchOptions]
+    ) -> AsyncGenerator[Sequence[Event[M]], None]:
         """Yield changes after `resource_version` in batches, BOOKMARKs included.
 
         Ends when the server ends it. Raises ExpiredError when the version is too old, ServiceUnavailableError when

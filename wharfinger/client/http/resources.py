@@ -6,7 +6,7 @@ newer Kubernetes' own) are read over. Lists are taken in pages; a watch asks for
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import orjson
@@ -165,7 +165,9 @@ class HttpResourceClient(ResourceClient[M]):
             remaining=int(metadata.get("remainingItemCount") or 0),
         )
 
-    async def watch(self, *, namespace: str = "", **options: Unpack[WatchOptions]) -> AsyncIterator[Sequence[Event[M]]]:
+    async def watch(
+        self, *, namespace: str = "", **options: Unpack[WatchOptions]
+    ) -> AsyncGenerator[Sequence[Event[M]], None]:
         """See ResourceClient.watch."""
         given: dict[str, Any] = dict(options)
         seconds, initial = given.pop("timeout_seconds", None), given.pop("send_initial_events", False)
