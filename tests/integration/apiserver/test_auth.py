@@ -62,17 +62,17 @@ async def test_the_scheduler_binds_and_does_not_create(server: Apiserver, client
 
 async def test_an_agent_touches_only_its_own(server: Apiserver, client: Client, namespace: str) -> None:
     pods = client.resource(core.Pod)
-    mine = await pods.create(pod("mine", namespace, node="own"))
+    mine = await pods.create(pod("mine", namespace, node="its-own"))
     theirs = await pods.create(pod("theirs", namespace, node="other"))
     secret = core.Secret()
     secret.metadata.name, secret.metadata.namespace = "password", namespace
     await client.resource(core.Secret).create(secret)
-    async with server.client("system:node:own", ["system:nodes"]) as agent:
-        await agent.resource(core.Node).create(node("own"))
-        await agent.resource(coordination.Lease).create(lease("own", "kube-node-lease", "own"))
+    async with server.client("system:node:its-own", ["system:nodes"]) as agent:
+        await agent.resource(core.Node).create(node("its-own"))
+        await agent.resource(coordination.Lease).create(lease("its-own", "kube-node-lease", "its-own"))
         mine.status.phase = "Running"
         await agent.resource(core.Pod).update_status(mine)
-        assert len((await agent.resource(core.Pod).list(field_selector="spec.nodeName=own")).items) == 1
+        assert len((await agent.resource(core.Pod).list(field_selector="spec.nodeName=its-own")).items) == 1
         theirs.status.phase = "Running"
         mine.metadata.resourceVersion = ""
         for attempt in (
@@ -85,13 +85,13 @@ async def test_an_agent_touches_only_its_own(server: Apiserver, client: Client, 
             agent.resource(core.Pod).delete("theirs", namespace=namespace),
             agent.resource(core.Pod).create(pod("new", namespace)),
             agent.resource(coordination.Lease).create(lease("other", "kube-node-lease", "other")),
-            agent.resource(coordination.Lease).create(lease("leader", "kube-system", "own")),
+            agent.resource(coordination.Lease).create(lease("leader", "kube-system", "its-own")),
             agent.resource(core.Secret).get("password", namespace=namespace),
             agent.resource(core.Namespace).delete(namespace),
         ):
             with pytest.raises(errors.ForbiddenError):
                 await attempt
-        uses = pod("uses", namespace, node="own")
+        uses = pod("uses", namespace, node="its-own")
         uses.spec.volumes.add(name="v").volumeSource.secret.secretName = "password"
         await pods.create(uses)
         async with asyncio.timeout(10):

@@ -133,10 +133,11 @@ async def test_versions(http: Http, other: Http, pair: Pair, group: str) -> None
 async def test_a_watch_sees_what_the_other_server_writes(http: Http, other: Http, group: str) -> None:
     await http.create(DEFINITIONS, definition(group))
     path = f"/apis/{group}/v1/namespaces/default/lamps"
+    version = (await http.get(path))["metadata"]["resourceVersion"]
     seen: list[Any] = []
 
     async def follow() -> None:
-        async for event in other.watch(f"{path}?watch=1&timeoutSeconds=20"):
+        async for event in other.watch(f"{path}?watch=1&timeoutSeconds=60&resourceVersion={version}"):
             seen.append((event["type"], event["object"]["metadata"]["name"], event["object"].get("x")))
             if len(seen) == 3:
                 return
