@@ -7,6 +7,7 @@ for the status, ``update`` for the rest) and raises a StatusError to refuse. The
 from __future__ import annotations
 
 import logging
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from controlplane.apiserver import audit
@@ -29,17 +30,23 @@ class EtcdService(etcd_v1_pb2_grpc.EtcdServicer):
         self._store = store
         self._authorise = authorise
 
+    @asynccontextmanager
+    async def _request(self, context: Any, method: str, verb: str) -> AsyncIterator[None]:
+        """Let in who may call, and have it recorded how the body ends: what goes wrong there ends the call."""
+        try:
+            await self._authorise(context, method, verb)
+            yield
+            audit.done()
+        except Exception as error:  # noqa: BLE001  (abort raises, and logs what nobody foresaw)
+            await abort(context, error, f"Etcd.{method}")
+        finally:
+            audit.end()
+
     async def Status(  # noqa: N802, D102  (gRPC's names)
         self, request: etcd_v1_pb2.EtcdStatusRequest, context: Any
     ) -> etcd_v1_pb2.EtcdStatus:
-        try:
-            await self._authorise(context, "Status", "get")
+        async with self._request(context, "Status", "get"):
             status = await maintenance.status(self._store)
-            audit.done()
-        except Exception as error:  # noqa: BLE001  (abort raises, and logs what nobody foresaw)
-            await abort(context, error, "Etcd.Status")
-        finally:
-            audit.end()
         return etcd_v1_pb2.EtcdStatus(
             members=[
                 etcd_v1_pb2.EtcdMember(
@@ -62,22 +69,15 @@ class EtcdService(etcd_v1_pb2_grpc.EtcdServicer):
     async def Compact(  # noqa: N802, D102
         self, request: etcd_v1_pb2.EtcdCompactRequest, context: Any
     ) -> etcd_v1_pb2.EtcdCompactResult:
-        try:
-            await self._authorise(context, "Compact", "update")
+        async with self._request(context, "Compact", "update"):
             revision = await maintenance.compact(self._store, request.revision)
-            audit.done()
-        except Exception as error:  # noqa: BLE001
-            await abort(context, error, "Etcd.Compact")
-        finally:
-            audit.end()
         log.info("compacted etcd on demand", extra={"revision": revision})
         return etcd_v1_pb2.EtcdCompactResult(revision=revision)
 
     async def Defrag(  # noqa: N802, D102
         self, request: etcd_v1_pb2.EtcdDefragRequest, context: Any
     ) -> AsyncIterator[etcd_v1_pb2.EtcdDefragResult]:
-        try:
-            await self._authorise(context, "Defrag", "update")
+        async with self._request(context, "Defrag", "update"):
             async for done in maintenance.defragment(self._store):
                 log.info("defragmented etcd", extra={"endpoint": done.endpoint, "error": done.error})
                 yield etcd_v1_pb2.EtcdDefragResult(
@@ -87,22 +87,11 @@ class EtcdService(etcd_v1_pb2_grpc.EtcdServicer):
                     seconds=done.seconds,
                     error=done.error,
                 )
-            audit.done()
-        except Exception as error:  # noqa: BLE001
-            await abort(context, error, "Etcd.Defrag")
-        finally:
-            audit.end()
 
     async def Disarm(  # noqa: N802, D102
         self, request: etcd_v1_pb2.EtcdDisarmRequest, context: Any
     ) -> etcd_v1_pb2.EtcdDisarmResult:
-        try:
-            await self._authorise(context, "Disarm", "update")
+        async with self._request(context, "Disarm", "update"):
             alarms = await maintenance.disarm(self._store)
-            audit.done()
-        except Exception as error:  # noqa: BLE001
-            await abort(context, error, "Etcd.Disarm")
-        finally:
-            audit.end()
         log.info("disarmed etcd", extra={"alarms": alarms})
         return etcd_v1_pb2.EtcdDisarmResult(alarms=alarms)

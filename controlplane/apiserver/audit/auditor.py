@@ -106,16 +106,20 @@ class Auditor:
 
     def begin(self, asked: Attributes, source: Callable[[], Source]) -> None:
         """Begin a request's record, which is the current one from now on, unless the policy wants none."""
-        decision = self._policy.decide(asked)
-        self.levels[decision.level] += 1
-        if decision.level:
-            Record(asked, source(), decision, self._emit).begin()
+        record = self._record(asked, source)
+        if record is not None:
+            record.begin()
 
     def refused(self, asked: Attributes, source: Callable[[], Source], *, tried: Iterable[str]) -> None:
         """Record a request whose sender nobody knows; `tried` are the kinds of its credentials."""
-        decision = self._policy.decide(asked)
-        self.levels[decision.level] += 1
-        if decision.level:
+        record = self._record(asked, source)
+        if record is not None:
             methods = ", ".join(tried)
             why = "Authentication failed, " + (f"attempted: {methods}" if methods else "no credentials provided")
-            Record(asked, source(), decision, self._emit).refused(why)
+            record.refused(why)
+
+    def _record(self, asked: Attributes, source: Callable[[], Source]) -> Record | None:
+        """Make a request's record, unless the policy wants none."""
+        decision = self._policy.decide(asked)
+        self.levels[decision.level] += 1
+        return Record(asked, source(), decision, self._emit) if decision.level else None

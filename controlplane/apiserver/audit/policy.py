@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from controlplane.apiserver.auth.policy import url_covers
 from wharfinger.api import configfile
 from wharfinger.api.configfile import ConfigError
 
@@ -114,12 +115,8 @@ class Rule:
                 return False
             return not self.resources or any(one.match(asked) for one in self.resources)
         if self.urls:
-            return bool(asked.path) and any(_covers(url, asked.path) for url in self.urls)
+            return bool(asked.path) and any(url_covers(url, asked.path) for url in self.urls)
         return True
-
-
-def _covers(url: str, path: str) -> bool:
-    return url in ("*", path) or (url.endswith("*") and path.startswith(url.rstrip("*")))
 
 
 class Policy:

@@ -50,7 +50,7 @@ class Rule:
         """Whether the rule allows the verb on a path that is no resource."""
         if ALL not in self.verbs and verb not in self.verbs:
             return False
-        return any(_url_covers(url, path) for url in self.urls)
+        return any(url_covers(url, path) for url in self.urls)
 
     def to_message(self) -> rbac.PolicyRule:
         """Return it as it is stored."""
@@ -121,7 +121,7 @@ def _covers_all(own: Rule, rule: Rule) -> bool:
     """Whether one rule allows all that another does, dimension by dimension: what is so needs no taking apart."""
     if ALL not in own.verbs and not _has_all(own.verbs, rule.verbs):
         return False
-    if not all(any(_url_covers(one, url) for one in own.urls) for url in rule.urls):
+    if not all(any(url_covers(one, url) for one in own.urls) for url in rule.urls):
         return False
     if not (rule.groups and rule.resources):
         return True
@@ -151,7 +151,7 @@ def _covers(own: Rule, part: Rule) -> bool:
     if ALL not in own.verbs and part.verbs[0] not in own.verbs:
         return False
     if part.urls:
-        return any(_url_covers(url, part.urls[0]) for url in own.urls)
+        return any(url_covers(url, part.urls[0]) for url in own.urls)
     if ALL not in own.groups and part.groups[0] not in own.groups:
         return False
     if ALL not in own.resources and part.resources[0] not in own.resources:
@@ -161,7 +161,7 @@ def _covers(own: Rule, part: Rule) -> bool:
     return not own.names or bool(part.names and part.names[0] in own.names)
 
 
-def _url_covers(own: str, url: str) -> bool:
+def url_covers(own: str, url: str) -> bool:
     """Whether one URL of a rule covers another, or a path."""
     return own in (ALL, url) or (own.endswith("*") and url.startswith(own.rstrip("*")))
 

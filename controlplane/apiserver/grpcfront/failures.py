@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc
@@ -10,13 +9,13 @@ from google.protobuf import any_pb2
 from google.rpc import status_pb2
 
 from controlplane.apiserver import audit
-from wharfinger.api.errors import InternalError, StatusError
+from controlplane.apiserver.failures import as_status_error
 from wharfinger.client.transport import STATUS_DETAILS, STATUS_TYPE_URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-log = logging.getLogger(__name__)
+    from wharfinger.api.errors import StatusError
 
 _CODES: Mapping[str, grpc.StatusCode] = {
     "BadRequest": grpc.StatusCode.INVALID_ARGUMENT,
@@ -47,22 +46,6 @@ of nothing but that when there are more."""
 def code_of(error: StatusError) -> grpc.StatusCode:
     """Return the gRPC code of an error."""
     return _CODES.get(error.status_reason, grpc.StatusCode.UNKNOWN)
-
-
-def as_status_error(error: Exception, what: str) -> StatusError:
-    """Return the error that a client sees; one that nobody foresaw is logged and becomes a plain 500.
-
-    The audit record of the request has it, too.
-    """
-    if isinstance(error, StatusError):
-        audit.failed(error)
-        return error
-    log.error("a request failed unexpectedly", exc_info=error, extra={"call": what})
-    failure = InternalError(
-        f"an error on the server ({type(error).__name__}) has prevented the request from succeeding"
-    )
-    audit.failed(failure, unforeseen=True)
-    return failure
 
 
 def shortened(failure: StatusError) -> bytes:

@@ -14,8 +14,8 @@ from controlplane.apiserver import audit, disruption, version
 from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.binding import Binding
 from controlplane.apiserver.chain import BUILT
+from controlplane.apiserver.failures import as_status_error
 from controlplane.apiserver.grpcfront import wire
-from controlplane.apiserver.grpcfront.failures import as_status_error
 from controlplane.apiserver.request import PROTOBUF, Answer, Body, Fence, Request, WriteOptions
 from wharfinger.api import errors, kinds
 from wharfinger.api.custom import CustomKind
@@ -185,11 +185,9 @@ class Calls:
     async def bind_many(self, user: User, message: native.BindManyRequest) -> bytes:
         """Serve BindMany: all at once, an outcome each."""
 
-        audits = self.auditing
-
         async def outcome(one: native.BindRequest) -> native.BindResult:
-            if audits is not None:
-                audits.part("create", one)
+            if self.auditing is not None:
+                self.auditing.part("create", one)
             try:
                 return native.BindResult(resource_version=str(await self._bind(user, one)))
             except Exception as error:  # noqa: BLE001  (becomes this binding's outcome; the unforeseen is logged)

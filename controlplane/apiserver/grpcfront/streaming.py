@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import grpc.aio
 
 from controlplane.apiserver import audit, metrics, watchstream
+from controlplane.apiserver.failures import as_status_error
 from controlplane.apiserver.grpcfront import wire
-from controlplane.apiserver.grpcfront.failures import as_status_error
 from wharfinger.api import errors
 from wharfinger.proto.native import resources_v1_pb2 as native
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 ID = "audit-id"
 """Under which a request remembers its id."""
 _NOBODY = User("")
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
-_OF_COLLECTIONS = {"get": "list", "delete": "deletecollection"}
 
 
 def audit_id(http: web.BaseRequest) -> str:
@@ -34,12 +32,9 @@ def _asked(user: User, http: web.BaseRequest, parts: list[str], *, resource: boo
         except StatusError:
             pass  # nothing is there; the path says what was asked for
         else:
-            verb, name, query = _VERBS.get(http.method, ""), address.name, http.query
-            if not name:
-                verb = _OF_COLLECTIONS.get(verb, verb)
-                name = exact(query.get("fieldSelector", ""), "metadata.name")
-            if address.watching or (verb == "list" and options.flag(query.get("watch", "false"))):
-                verb = "watch"
+            query = http.query
+            name = address.name or exact(query.get("fieldSelector", ""), "metadata.name")
+            verb = "watch" if address.watching else options.verb_of(http.method, address, query)
             if verb:
                 namespace = address.namespace
                 if (address.group, address.resource) == ("", "namespaces"):

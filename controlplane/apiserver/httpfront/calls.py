@@ -135,11 +135,7 @@ class Calls:
     def require(self, incoming: Incoming) -> None:
         """Authorise a request by its path alone, before its body is read or its kind known. Raises ForbiddenError."""
         address, query = incoming.address, incoming.query
-        verbs = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-        verb = verbs.get(incoming.method, "get")
-        if not address.name:
-            watching = address.watching or options.flag(query.get("watch", "false"))
-            verb = {"get": "watch" if watching else "list", "delete": "deletecollection"}.get(verb, verb)
+        verb = options.verb_of(incoming.method, address, query) or options.verb_of("GET", address, query)
         self.api.authorizers.admit(
             Attributes(
                 incoming.user,

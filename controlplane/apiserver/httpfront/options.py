@@ -12,6 +12,7 @@ from wharfinger.api.types import meta
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controlplane.apiserver.httpfront.routing import Address
     from controlplane.apiserver.request import Body
 
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
@@ -21,11 +22,22 @@ _SHOWN = 64
 _TEXTS = ("labelSelector", "fieldSelector", "resourceVersion", "resourceVersionMatch", "continue")
 _FLAGS = ("allowWatchBookmarks", "sendInitialEvents")
 _NUMBERS = ("limit", "timeoutSeconds")
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 
 
 def flag(value: str) -> bool:
     """Read a truth value as Kubernetes does: everything but ``false`` and ``0`` is true."""
     return value.lower() not in ("false", "0")
+
+
+def verb_of(method: str, address: Address, query: Mapping[str, str]) -> str:
+    """Return the verb that a request asks for by its path alone; empty for a method that no resource knows."""
+    verb = _VERBS.get(method, "")
+    if address.name:
+        return verb
+    if verb == "get":
+        return "watch" if address.watching or flag(query.get("watch", "false")) else "list"
+    return "deletecollection" if verb == "delete" else verb
 
 
 def number(name: str, value: str) -> int:

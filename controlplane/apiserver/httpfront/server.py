@@ -20,6 +20,7 @@ from controlplane.apiserver import audit, metrics
 from controlplane.apiserver.auth import certificates
 from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.auth.impersonation import PREFIX, impersonated
+from controlplane.apiserver.failures import as_status_error
 from controlplane.apiserver.httpfront import (
     auditing,
     calls,
@@ -150,21 +151,13 @@ class HttpFront:
         start = time.perf_counter()
         warnings: list[str] = []
         accept = ",".join(http.headers.getall("Accept", ()))
-        failure: Exception | None = None
+        failure: StatusError | None = None
         try:
             reply = await self._answer(http, accept, warnings)
-        except StatusError as error:
-            failure = error
-            audit.failed(error)
-            reply = status_reply(error, accept)
         except (ConnectionError, asyncio.CancelledError):
             raise
-        except Exception as error:
-            log.error("a request failed unexpectedly", exc_info=error, extra={"call": f"{http.method} {http.path}"})
-            failure = errors.InternalError(
-                f"an error on the server ({type(error).__name__}) has prevented the request from succeeding"
-            )
-            audit.failed(failure, unforeseen=True)
+        except Exception as error:  # noqa: BLE001  (the unforeseen is logged)
+            failure = as_status_error(error, f"{http.method} {http.path}")
             reply = status_reply(failure, accept)
         headers = _headers(http)
         if isinstance(reply, web.StreamResponse):
@@ -174,11 +167,11 @@ class HttpFront:
         self._count(http.method, time.perf_counter() - start, failure)
         if failure is None:
             audit.answered(reply.code)
-        if isinstance(failure, StatusError) and failure.retry_after:
+        elif failure.retry_after:
             headers["Retry-After"] = str(failure.retry_after)
         return await self._response(http, reply, headers, warnings)
 
-    def _count(self, method: str, seconds: float, failure: Exception | None) -> None:
+    def _count(self, method: str, seconds: float, failure: StatusError | None) -> None:
         name = method if method in _METHODS else "other"
         observe = self._observe.get(name)
         if observe is None:
@@ -232,19 +225,20 @@ class HttpFront:
     ) -> Reply | Stream | web.StreamResponse:
         heads.check_head(http)
         parts = routing.segments(routing.path_of(http.raw_path))
+        resource = self._is_resource(parts)
         try:
             user = self._user(http)
         except errors.UnauthorizedError:
             if self._auditor is not None:
-                auditing.refused(self._auditor, http, parts, resource=self._is_resource(parts))
+                auditing.refused(self._auditor, http, parts, resource=resource)
             raise
         if self._auditor is not None:
-            auditing.begin(self._auditor, user, http, parts, resource=self._is_resource(parts))
+            auditing.begin(self._auditor, user, http, parts, resource=resource)
         if "Impersonate-User" in http.headers or any(name.lower().startswith(PREFIX) for name in http.headers):
             headers = ((name.lower(), value) for name, value in http.headers.items())
             user = impersonated(user, headers, self._api.authorizers)
             audit.impersonating(user)
-        if self._is_resource(parts):
+        if resource:
             return await self._resource(http, user, parts, accept, warnings)
         if len(parts) > 1 or parts[0] not in health.PATHS:  # whoever watches over us needs no right for these
             path = "/" + "/".join(parts)
