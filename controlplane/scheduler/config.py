@@ -12,14 +12,15 @@ order: those that ``multiPoint`` has, too, then the rest of ``multiPoint``, then
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from controlplane.scheduler.plugins import WITHOUT_EFFECT, find
 from controlplane.scheduler.profile import DEFAULT_PLUGINS, DEFAULT_SCHEDULER_NAME, POINTS, Enabled, Profile
-from wharfinger.api.codec import load_manifests
+from wharfinger.api import configfile
+from wharfinger.api.configfile import ConfigError, Fields
 from wharfinger.api.durations import parse as parse_duration
 from wharfinger.api.errors import StatusError
 
@@ -31,10 +32,6 @@ KIND = "KubeSchedulerConfiguration"
 _IDLE_POINTS = ("preFilter", "preScore", "reserve", "permit", "preBind", "bind", "postBind", "placementGenerate",
                 "placementScore")  # fmt: skip
 """Extension points of kube-scheduler that are part of others here, or that no plugin here takes part in."""
-
-
-class ConfigurationError(Exception):
-    """The configuration cannot be used; says where and why."""
 
 
 @dataclass(slots=True)
@@ -50,27 +47,16 @@ class Configuration:
 
 
 def load(path: Path) -> Configuration:
-    """Read a file. Raises ConfigurationError."""
-    try:
-        documents = load_manifests(path.read_bytes())
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, StatusError) as error:
-        raise ConfigurationError(f"{path}: {error}") from error
-    if len(documents) != 1:
-        raise ConfigurationError(f"{path}: holds {len(documents)} documents, one is wanted")
-    try:
-        return read(documents[0])
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+    """Read a file. Raises ConfigError that names it and the path."""
+    return configfile.load(path, lambda text: read(configfile.document(text)))
 
 
 def read(data: Any) -> Configuration:
-    """Read a configuration as plain values. Raises ConfigurationError that names the path."""
-    top = _Reader(data, "")
+    """Read a configuration as plain values. Raises ConfigError that names the path."""
+    top = _Reader(data)
     version, kind = top.take("apiVersion", str, ""), top.take("kind", str, "")
     if (version, kind) != (API_VERSION, KIND):
-        raise ConfigurationError(f"apiVersion, kind: {version!r}, {kind!r} are not {API_VERSION!r}, {KIND!r}")
+        raise ConfigError(f"apiVersion, kind: {version!r}, {kind!r} are not {API_VERSION!r}, {KIND!r}")
     result = Configuration()
     for name in ("parallelism", "enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"):
         if top.take(name, object, None) is not None:
@@ -79,9 +65,9 @@ def read(data: Any) -> Configuration:
     result.initial_backoff = _seconds(top, "podInitialBackoffSeconds")
     result.max_backoff = _seconds(top, "podMaxBackoffSeconds")
     if (result.initial_backoff or 1) > (result.max_backoff or 10):
-        raise ConfigurationError("podMaxBackoffSeconds: must not be below podInitialBackoffSeconds")
+        raise ConfigError("podMaxBackoffSeconds: must not be below podInitialBackoffSeconds")
     if top.take("extenders", list, []):
-        raise ConfigurationError("extenders: not supported")
+        raise ConfigError("extenders: not supported")
     _read_election(top.sub("leaderElection"), result.flags)
     _read_connection(top.sub("clientConnection"), result.flags)
     for reader in top.items("profiles"):
@@ -90,7 +76,7 @@ def read(data: Any) -> Configuration:
     names = [profile.scheduler_name for profile in result.profiles]
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise ConfigurationError(f"profiles[{index}].schedulerName: {name!r} has a profile already")
+            raise ConfigError(f"profiles[{index}].schedulerName: {name!r} has a profile already")
     if not result.profiles:
         result.profiles.append(Profile())
     return result
@@ -101,7 +87,7 @@ def _percentage(reader: _Reader) -> None:
     if value is None:
         return
     if not 0 <= value <= 100:
-        raise ConfigurationError(f"{reader.path_of('percentageOfNodesToScore')}: {value} is not within 0 to 100")
+        raise reader.error("percentageOfNodesToScore", f"{value} is not within 0 to 100")
     if value not in (0, 100):
         log.info("all nodes are looked at and scored, whatever percentageOfNodesToScore", extra={"value": value})
 
@@ -109,7 +95,7 @@ def _percentage(reader: _Reader) -> None:
 def _seconds(reader: _Reader, name: str) -> float | None:
     value: int | None = reader.take(name, int, None)
     if value is not None and value < 1:
-        raise ConfigurationError(f"{reader.path_of(name)}: {value} is less than 1")
+        raise reader.error(name, f"{value} is less than 1")
     return value
 
 
@@ -124,7 +110,7 @@ def _read_election(reader: _Reader, flags: dict[str, Any]) -> None:
             try:
                 flags[flag] = parse_duration(text) / 1e9
             except ValueError as error:
-                raise ConfigurationError(f"{reader.path_of(name)}: {text!r} is no duration such as 15s") from error
+                raise reader.error(name, f"{text!r} is no duration such as 15s") from error
     for name, type_, flag in (
         ("leaderElect", bool, "leader_elect"),
         ("resourceNamespace", str, "leader_elect_resource_namespace"),
@@ -135,7 +121,7 @@ def _read_election(reader: _Reader, flags: dict[str, Any]) -> None:
             flags[flag] = value
     lock = reader.take("resourceLock", str, "leases")
     if lock != "leases":
-        raise ConfigurationError(f"{reader.path_of('resourceLock')}: {lock!r}, only 'leases' is supported")
+        raise reader.error("resourceLock", f"{lock!r}, only 'leases' is supported")
     reader.end()
 
 
@@ -157,8 +143,8 @@ def _read_profile(reader: _Reader) -> Profile:
         plugin = _plugin_name(entry)
         values = entry.take("args", dict, {})
         if plugin in arguments:
-            raise ConfigurationError(f"{entry.path_of('name')}: {plugin!r} has arguments already")
-        arguments[plugin], paths[plugin] = values, entry.path_of("args")
+            raise entry.error("name", f"{plugin!r} has arguments already")
+        arguments[plugin], paths[plugin] = values, entry.at("args")
         entry.end()
     enabled, points = _read_plugins(reader.sub("plugins"))
     reader.end()
@@ -167,13 +153,13 @@ def _read_profile(reader: _Reader) -> Profile:
             try:
                 find(plugin)(values)
             except (ValueError, StatusError) as error:
-                raise ConfigurationError(f"{paths[plugin]}: {error}") from error
+                raise ConfigError(f"{paths[plugin]}: {error}") from error
             except (TypeError, KeyError, AttributeError) as error:
-                raise ConfigurationError(f"{paths[plugin]}: not of the form that {plugin} takes: {error}") from error
+                raise ConfigError(f"{paths[plugin]}: not of the form that {plugin} takes: {error}") from error
     try:
         return Profile(scheduler_name=name, enabled=enabled, points=points, arguments=arguments)
     except ValueError as error:
-        raise ConfigurationError(f"{reader.path or 'profiles'}: {error}") from error
+        raise ConfigError(f"{reader.path or 'profiles'}: {error}") from error
 
 
 @dataclass(slots=True)
@@ -216,7 +202,7 @@ def _read_set(reader: _Reader) -> _Set:
         name = _plugin_name(entry)
         weight = entry.take("weight", int, 0)
         if weight < 0:
-            raise ConfigurationError(f"{entry.path_of('weight')}: {weight} is negative")
+            raise entry.error("weight", f"{weight} is negative")
         if name not in WITHOUT_EFFECT:
             result.enabled.append(Enabled(name, weight or 1))
         entry.end()
@@ -231,63 +217,26 @@ def _read_set(reader: _Reader) -> _Set:
 def _plugin_name(reader: _Reader, *, star: bool = False) -> str:
     name: str = reader.take("name", str, "")
     if not name:
-        raise ConfigurationError(f"{reader.path_of('name')}: must be given")
+        raise reader.error("name", "must be given")
     if (star and name == "*") or name in WITHOUT_EFFECT:
         return name
     try:
         find(name)
     except ValueError as error:
-        raise ConfigurationError(f"{reader.path_of('name')}: {error}") from error
+        raise reader.error("name", f"{error}") from error
     return name
 
 
-class _Reader:
-    """Takes known keys out of a mapping, and complains about what is left."""
+class _Reader(Fields):
+    """Errors show what stands in the file: nothing of it is a secret."""
 
-    def __init__(self, data: Any, path: str) -> None:
-        if not isinstance(data, Mapping):
-            raise ConfigurationError(f"{path or 'the file'}: {_shown(data)} is no mapping")
-        self._left = dict(data)
-        self.path = path
+    unknown = "unknown key"
 
-    def path_of(self, name: str) -> str:
-        return f"{self.path}.{name}" if self.path else name
-
-    def take(self, name: str, type_: type, default: Any) -> Any:
-        """Return a value of a type; `default` when it is missing or null."""
-        value = self._left.pop(name, None)
-        if value is None:
-            return default
-        if not isinstance(value, type_) or (type_ is int and isinstance(value, bool)):
-            raise ConfigurationError(f"{self.path_of(name)}: {_shown(value)} is no {_WORDS.get(type_, type_.__name__)}")
-        return value
-
-    def sub(self, name: str) -> _Reader:
-        """Return a reader of a mapping within; of an empty one when it is missing."""
-        return _Reader(self.take(name, object, {}), self.path_of(name))
-
-    def items(self, name: str) -> Iterable[_Reader]:
-        """Return a reader for each entry of a list within."""
-        return [
-            _Reader(entry, f"{self.path_of(name)}[{index}]") for index, entry in enumerate(self.take(name, list, []))
-        ]
-
-    def end(self) -> None:
-        """Raise ConfigurationError for keys that nobody took."""
-        if self._left:
-            name = next(iter(self._left))
-            raise ConfigurationError(f"{self.path_of(str(name))}: unknown key")
+    @staticmethod
+    def unfit(value: Any, kind: type) -> str:
+        """Return what is said of a value of the wrong type."""
+        text = repr(value)
+        return f"{text if len(text) <= 60 else text[:57] + '...'} is no {_WORDS[kind]}"
 
 
-_WORDS: Mapping[Callable[..., Any], str] = {
-    int: "whole number",
-    str: "text",
-    bool: "boolean",
-    list: "list",
-    dict: "mapping",
-}
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+_WORDS: Mapping[type, str] = {int: "whole number", str: "text", bool: "boolean", list: "list", dict: "mapping"}

@@ -44,7 +44,7 @@ def read_cases(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def profile_of(config: Mapping[str, Any] | None) -> Profile:
-    """Build the profile of a case from its KubeSchedulerConfiguration. Raises ConfigurationError."""
+    """Build the profile of a case from its KubeSchedulerConfiguration. Raises ConfigError."""
     return read(config).profiles[0] if config else Profile()
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from controlplane.scheduler.config import Configuration, ConfigurationError, load
+from controlplane.scheduler.config import Configuration, load
 from controlplane.scheduler.profile import DEFAULT_SCHEDULER_NAME, Profile
 from controlplane.scheduler.queue import INITIAL_BACKOFF, MAX_BACKOFF
+from wharfinger.api.configfile import ConfigError
 from wharfinger.client.config import Api, ClientConfig
 from wharfinger.daemon import TLSFiles
 from wharfinger.daemon.flags import boolean, duration, tls_files
@@ -91,7 +92,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     if first.config is not None:
         try:
             configuration = load(first.config)
-        except ConfigurationError as error:
+        except ConfigError as error:
             parser.error(f"--config: {error}")
         if first.scheduler_name != DEFAULT_SCHEDULER_NAME:
             parser.error("--scheduler-name and --config do not go together: profiles name their schedulers")

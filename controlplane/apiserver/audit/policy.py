@@ -148,12 +148,7 @@ _NOTHING = Decision()
 
 def load(path: Path) -> Policy:
     """Read a policy's file. Raises ConfigError that names the file and the field."""
-    try:
-        return read(configfile.parse(path.read_bytes(), api_version=API_VERSION, kind="Policy"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    return configfile.load(path, lambda text: read(configfile.parse(text, api_version=API_VERSION, kind="Policy")))
 
 
 def read(top: Fields) -> Policy:

@@ -186,7 +186,6 @@ class EtcdClient:
         log.info("a new certificate is used for etcd from now on", extra={"file": self.config.cert_file})
         for endpoint in old:
             self._retired.add(partial(endpoint.channel.close, None), seconds=_RETIRE_SECONDS)
-        for endpoint in old:
             self.tell_moved(endpoint)
 
     def tell_moved(self, endpoint: Endpoint) -> None:

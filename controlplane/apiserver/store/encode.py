@@ -87,12 +87,9 @@ class Guard:
         into nested ones: a group would pass it, and fill the disk. So a group with puts has one more in its failure
         branch, which is counted; it is done only when the guard is there, and then changes nothing of it.
         """
-        return _nested(members, [self._tells, self._costs_space] if puts else [self._tells])
-
-
-def _nested(members: Iterable[bytes], parts: list[bytes]) -> bytes:
-    for body in members:
-        size = varint(len(body))
-        # success: RequestOp{request_txn}
-        parts += (b"\x12", varint(1 + len(size) + len(body)), b"\x22", size, body)
-    return b"".join(parts)
+        parts = [self._tells, self._costs_space] if puts else [self._tells]
+        for body in members:
+            size = varint(len(body))
+            # success: RequestOp{request_txn}
+            parts += (b"\x12", varint(1 + len(size) + len(body)), b"\x22", size, body)
+        return b"".join(parts)

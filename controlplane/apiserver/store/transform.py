@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from wharfinger.api.encryption import MARK
 from wharfinger.api.unreadable import Unreadable
 
 
@@ -32,7 +33,7 @@ class Plain(Transformer):
 
     def open(self, key: str, stored: bytes) -> bytes:
         """Return the value."""
-        if stored.startswith(b"k8s:enc:"):
+        if stored.startswith(MARK):
             return Unreadable.of(key, "it is encrypted, and the server has no --encryption-provider-config")
         return stored
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from controlplane.scheduler.config import ConfigurationError, load, read
+from controlplane.scheduler.config import load, read
 from controlplane.scheduler.decisions import Placement
 from controlplane.scheduler.options import parse
 from controlplane.scheduler.plugins import find
 from controlplane.scheduler.profile import Profile
 from tests.unit.scheduler.builders import Bench, node, pod
+from wharfinger.api.configfile import ConfigError
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -107,7 +108,7 @@ def test_arguments_reach_their_plugin() -> None:
     ],
 )
 def test_mistakes_are_named_by_path(data: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigError) as caught:
         read({**HEAD, **data})
     assert str(caught.value).startswith(message)
 
@@ -124,7 +125,7 @@ def test_a_file_stands_in_for_flags(tmp_path: Path) -> None:
     assert options.lease_duration == 9.0, "the command line counts more"
     assert options.max_backoff == 30
     path.write_text("{")
-    with pytest.raises(ConfigurationError, match=r"scheduler\.yaml: "):
+    with pytest.raises(ConfigError, match=r"scheduler\.yaml: "):
         load(path)
 
 
@@ -155,8 +156,8 @@ def test_a_plugin_of_others_is_found_by_its_entry_point(tmp_path: Path, monkeypa
     placement = bench.engine.decide(bench.info(picky))
     assert isinstance(placement, Placement)
     assert placement.node == "n1"
-    with pytest.raises(ConfigurationError, match=r"filter\.enabled\[0\]\.name: plugin 'Broken' .* cannot be loaded"):
+    with pytest.raises(ConfigError, match=r"filter\.enabled\[0\]\.name: plugin 'Broken' .* cannot be loaded"):
         profile(plugins={"filter": {"enabled": [{"name": "Broken"}]}})
-    with pytest.raises(ConfigurationError, match=r"ShortNames takes only worth, got wort"):
+    with pytest.raises(ConfigError, match=r"ShortNames takes only worth, got wort"):
         profile(pluginConfig=[{"name": "ShortNames", "args": {"wort": 1}}])
     find.cache_clear()

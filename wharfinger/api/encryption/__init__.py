@@ -5,7 +5,7 @@ the keys and values of the store. Libraries of ciphers are imported when a confi
 one does not carry them.
 """
 
-from wharfinger.api.encryption.configuration import API_VERSION, Encryption, load, parse
+from wharfinger.api.encryption.configuration import API_VERSION, MARK, Encryption, load, parse
 from wharfinger.api.encryption.transformer import Transformer, group_resource_of
 
-__all__ = ["API_VERSION", "Encryption", "Transformer", "group_resource_of", "load", "parse"]
+__all__ = ["API_VERSION", "MARK", "Encryption", "Transformer", "group_resource_of", "load", "parse"]

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from wharfinger.api import configfile
-from wharfinger.api.configfile import ConfigError
 from wharfinger.api.encryption.ciphers import AesCbc, AesGcm, CipherError, SecretBox
 
 if TYPE_CHECKING:
@@ -148,12 +147,7 @@ def open_value(providers: Sequence[Provider], stored: bytes, context: bytes) -> 
 
 def load(path: Path) -> Encryption:
     """Read a file. Raises ConfigError that names the file and the field."""
-    try:
-        return parse(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    return configfile.load(path, parse)
 
 
 def parse(text: bytes) -> Encryption:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from wharfinger.api import kinds
 from wharfinger.api.encryption.ciphers import CipherError
-from wharfinger.api.encryption.configuration import GroupResource, open_value
+from wharfinger.api.encryption.configuration import MARK, GroupResource, open_value
 from wharfinger.api.unreadable import Unreadable
 
 if TYPE_CHECKING:
@@ -120,6 +120,6 @@ def _context(key: str) -> bytes:
 
 def _prefix(stored: bytes) -> str:
     """Return ``k8s:enc:aescbc:v1:`` and the like; empty for what is not encrypted."""
-    if not stored.startswith(b"k8s:enc:"):
+    if not stored.startswith(MARK):
         return ""
     return ":".join(stored[:40].decode(errors="replace").split(":")[:4]) + ":"
