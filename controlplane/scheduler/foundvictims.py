@@ -50,7 +50,7 @@ class Found:
         """Whether the victims of a candidate violate a budget."""
         self.ranks: NDArray[np.float64] = np.zeros((RANKS, 0))
 
-    def sync(self, table: NodeTable, nominations: Nominations, version: Hashable) -> None:
+    def _sync(self, table: NodeTable, nominations: Nominations, version: Hashable) -> None:
         """Forget what no longer holds."""
         nodes = nominations.changed_since(self._nominated)
         self._nominated = nominations.stamp
@@ -73,18 +73,17 @@ class Found:
         """Keep what was found on the node of a row."""
         self.touched[row] = touched
         self.results[row] = result
-        is_candidate = self.candidate[row] = isinstance(result, Candidate)
-        if is_candidate:
-            self.ranks[:, row] = result.rank  # type: ignore[union-attr]
-            self.violating[row] = result.violations > 0  # type: ignore[union-attr]
+        self.candidate[row] = isinstance(result, Candidate)
+        if isinstance(result, Candidate):
+            self.ranks[:, row] = result.rank
+            self.violating[row] = result.violations > 0
 
-    def know(self, search: Search, rows: NDArray[np.intp], enough: int, *, own: int | None) -> NDArray[np.intp]:
-        """Search nodes, in order, until there are enough candidates; returns those that had to be tried.
-
-        `own` is the row of the node that the pod is nominated to: there it does not count as nominated for itself.
-        """
+    def know(self, search: Search, rows: NDArray[np.intp], enough: int) -> NDArray[np.intp]:
+        """Search nodes, in order, until there are enough candidates; returns those that had to be tried."""
         table = search.table
-        if own is not None:
+        self._sync(table, search.nominations, (table.importance_stamp, tuple(search.budgets)))
+        own = table.rows.get(search.pod.nominated) if search.pod.nominated else None
+        if own is not None:  # there the pod does not count as nominated for itself
             self.touched[own] = -1
         window = max(_WINDOW, 2 * enough)
         while True:

@@ -128,9 +128,8 @@ def would_help(
         return False
     search = Search(pod, state, nominations, list(budgets), alike=found.alike)
     if search.sums_only:
-        found.sync(table, nominations, (table.importance_stamp, tuple(search.budgets)))
-        own = table.rows.get(pod.nominated) if pod.nominated else None
-        return bool(found.candidate[found.know(search, rows, 1, own=own)].any())
+        tried = found.know(search, rows, 1)
+        return bool(found.candidate[tried].any())
     changed = rows[table.touched[rows] > found.searched]
     found.searched = table.position
     return len(changed) > _MOST_SEARCHED or any(isinstance(search.search(row), Candidate) for row in changed.tolist())
@@ -189,9 +188,7 @@ def _look_among_sums(
 ) -> Sequence[Refusal]:
     """Do the same with what is known of nodes from the searches before."""
     table = search.table
-    found.sync(table, search.nominations, (table.importance_stamp, tuple(search.budgets)))
-    own = table.rows.get(search.pod.nominated) if search.pod.nominated else None
-    tried = found.know(search, rows, enough, own=own)
+    tried = found.know(search, rows, enough)
     there = found.candidate[tried]
     candidates, rejected = tried[there], tried[~there]
     result.in_vain = lambda: {table.names[row] or "": found.results[row] for row in rejected.tolist()}
