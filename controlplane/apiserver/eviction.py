@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from controlplane.apiserver import disruption
 from controlplane.apiserver.store import Compare, CompareFailed, Put
-from wharfinger.api import errors, labels
+from wharfinger.api import disruption, errors, labels
 from wharfinger.api.errors import TooManyRequestsError
 from wharfinger.api.types import meta
 

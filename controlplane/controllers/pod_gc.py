@@ -24,8 +24,7 @@ from controlplane.controllers.objects import (
     key_of,
     seconds_of,
 )
-from controlplane.controllers.taint_eviction import disruption_patch
-from wharfinger.api import errors
+from wharfinger.api import disruption, errors
 from wharfinger.api.types import core
 
 log = logging.getLogger(__name__)
@@ -168,5 +167,5 @@ class PodGarbageCollector:
     def _last_words(item: Garbage) -> dict[str, object]:
         metadata = item.pod.metadata
         if item.reason == "orphaned":
-            return disruption_patch(metadata.uid, "DeletionByPodGC", "PodGC: node no longer exists", phase="Failed")
+            return disruption.patch(metadata.uid, "DeletionByPodGC", "PodGC: node no longer exists", phase="Failed")
         return {"metadata": {"uid": metadata.uid}, "status": {"phase": "Failed"}}

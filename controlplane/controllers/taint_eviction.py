@@ -12,15 +12,14 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from typing import Any
 
 from controlplane.controllers import metrics
 from controlplane.controllers.context import NODE_INDEX, Context, for_each
 from controlplane.controllers.liveness import LiveClock
 from controlplane.controllers.node_taints import no_execute_taints
-from controlplane.controllers.objects import split_key, wall_time
+from controlplane.controllers.objects import split_key
 from controlplane.controllers.taint_deadlines import Eviction, TaintDeadlines
-from wharfinger.api import errors, times
+from wharfinger.api import errors
 from wharfinger.api.types import core
 
 log = logging.getLogger(__name__)
@@ -131,18 +130,10 @@ class TaintEvictionController:
         namespace, name = split_key(eviction.pod)
         reference = core.ObjectReference(kind="Pod", apiVersion="v1", namespace=namespace, name=name, uid=eviction.uid)
         try:
-            await self._writer.patch(
-                core.Pod,
-                name,
-                patch=disruption_patch(
-                    eviction.uid, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"
-                ),
-                patch_type="strategic",
-                namespace=namespace,
-                subresource="status",
-                brief=True,
-            )
-            await self._writer.delete(core.Pod, name, namespace=namespace, uid=eviction.uid)
+            await self._writer.displace(
+                name, namespace=namespace, uid=eviction.uid, reason="DeletionByTaintManager",
+                message="Taint manager: deleting due to NoExecute taint", brief=True,
+            )  # fmt: skip
         except errors.NotFoundError:
             return
         except errors.StatusError as error:
@@ -169,18 +160,3 @@ class TaintEvictionController:
             "could not evict, trying again",
             extra={"node": evictions[0].node, "pods": len(evictions), "error": str(error) or type(error).__name__},
         )
-
-
-def disruption_patch(uid: str, reason: str, message: str, *, phase: str = "") -> dict[str, Any]:
-    """Return the status patch that says why a pod is about to be deleted, for jobs and people to read."""
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": times.to_text(wall_time()),
-    }
-    status: dict[str, Any] = {"conditions": [condition]}
-    if phase:
-        status["phase"] = phase
-    return {"metadata": {"uid": uid}, "status": status}

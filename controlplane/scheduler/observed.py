@@ -13,7 +13,7 @@ from typing import Literal
 
 from controlplane.scheduler.peers import Peer
 from controlplane.scheduler.podinfo import TERMINAL, PodInfo, PodTable, Usage
-from wharfinger.api import pods
+from wharfinger.api import disruption, pods
 from wharfinger.api.types import core
 
 
@@ -112,7 +112,7 @@ def started(pod: core.Pod) -> float:
 def is_leaving(pod: core.Pod) -> bool:
     """Whether a pod is being deleted to make room for a more important one."""
     return pod.metadata.HasField("deletionTimestamp") and any(
-        condition.type == "DisruptionTarget"
+        condition.type == disruption.CONDITION
         and condition.status == "True"
         and condition.reason == "PreemptionByScheduler"
         for condition in pod.status.conditions

@@ -10,14 +10,14 @@ import platform
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from controlplane.apiserver import audit, disruption, version
+from controlplane.apiserver import audit, version
 from controlplane.apiserver.auth.attributes import Attributes
 from controlplane.apiserver.binding import Binding
 from controlplane.apiserver.chain import BUILT
 from controlplane.apiserver.failures import as_status_error
 from controlplane.apiserver.grpcfront import wire
 from controlplane.apiserver.request import PROTOBUF, Answer, Body, Fence, Request, WriteOptions
-from wharfinger.api import errors, kinds
+from wharfinger.api import disruption, errors, kinds
 from wharfinger.api.custom import CustomKind
 from wharfinger.api.errors import FieldError
 from wharfinger.api.types import meta

@@ -7,7 +7,7 @@ from typing import TypeVar, Unpack
 
 from google.protobuf.message import Message
 
-from wharfinger.api import errors, kinds, times
+from wharfinger.api import disruption, errors, kinds
 from wharfinger.api.types import core
 from wharfinger.client.http.resources import HttpResourceClient
 from wharfinger.client.http.transport import HttpTransport
@@ -58,14 +58,7 @@ class HttpWriter(Writer):
         self, pod: str, *, namespace: str, reason: str, message: str, uid: str | None = None, brief: bool = False
     ) -> None:
         """See Writer.displace: two requests, as Kubernetes' own components make them."""
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": times.format_seconds(times.now().seconds),
-        }
-        patch = {"metadata": {"uid": uid} if uid else {}, "status": {"conditions": [condition]}}
+        patch = disruption.patch(uid, reason, message)
         await self.patch(
             core.Pod, pod, patch=patch, patch_type="strategic", subresource="status", namespace=namespace, brief=brief
         )

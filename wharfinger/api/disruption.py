@@ -7,7 +7,7 @@ for thousands of pods writes half as much.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wharfinger.api import pods, times
 
@@ -32,3 +32,18 @@ def marker(reason: str, message: str) -> Callable[[core.Pod], None]:
         condition.reason, condition.message = reason, message
 
     return mark
+
+
+def patch(uid: str | None, reason: str, message: str, *, phase: str = "") -> dict[str, Any]:
+    """Return the strategic patch of a pod's status that does the same, for who deletes by a request of its own."""
+    condition = {
+        "type": CONDITION,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": times.format_seconds(times.now().seconds),
+    }
+    status: dict[str, Any] = {"conditions": [condition]}
+    if phase:
+        status["phase"] = phase
+    return {"metadata": {"uid": uid} if uid else {}, "status": status}
