@@ -11,14 +11,12 @@ from pathlib import Path
 
 from controlplane.controllers.context import Context, work
 from wharfinger.api import errors
+from wharfinger.api.accounttokens import ACCOUNT, ACCOUNT_UID, TYPE
 from wharfinger.api.types import core
 from wharfinger.signingkeys import legacy_token, load_key
 
 log = logging.getLogger(__name__)
 
-TYPE = "kubernetes.io/service-account-token"
-ACCOUNT = "kubernetes.io/service-account.name"
-ACCOUNT_UID = "kubernetes.io/service-account.uid"
 WORKERS = 2
 
 

@@ -13,6 +13,7 @@ from wharfinger.cli.columns import print_columns
 from wharfinger.cli.failures import CommandError, complain
 from wharfinger.cli.helping import Group
 from wharfinger.cli.output import document_of, dump_json, dump_yaml
+from wharfinger.cli.rights import HEADER, Rows, add_verbs, qualified
 from wharfinger.cli.session import Session, command
 from wharfinger.cli.targets import find_kind
 
@@ -113,24 +114,18 @@ async def _list(session: Session, *, headers: bool) -> None:
     status = answer.status
     if status.incomplete:
         complain(f"warning: the list may be incomplete: {status.evaluationError}")
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    rows: Rows = {}
     for rule in status.resourceRules:
         for group in rule.apiGroups:
             for resource in rule.resources:
-                plural, slash, subresource = resource.partition("/")
-                shown = f"{plural}.{group}{slash}{subresource}" if group else resource
-                _add(rows, (shown, "[]", _brackets(rule.resourceNames)), rule.verbs)
+                key = (qualified(resource, group), "[]", _brackets(rule.resourceNames))
+                add_verbs(rows, key, rule.verbs)
     for path in status.nonResourceRules:
         for url in path.nonResourceURLs:
-            _add(rows, ("", f"[{url}]", "[]"), path.verbs)
-    header = ["Resources", "Non-Resource URLs", "Resource Names", "Verbs"] if headers else None
+            add_verbs(rows, ("", f"[{url}]", "[]"), path.verbs)
+    header = list(HEADER) if headers else None
     ordered = sorted(rows.items(), key=lambda item: (item[0][0] == "", item[0]))
     print_columns(header, [[*key, _brackets(verbs)] for key, verbs in ordered])
-
-
-def _add(rows: dict[tuple[str, str, str], list[str]], key: tuple[str, str, str], verbs: Sequence[str]) -> None:
-    known = rows.setdefault(key, [])
-    known += [verb for verb in verbs if verb not in known]
 
 
 def _brackets(items: Sequence[str]) -> str:

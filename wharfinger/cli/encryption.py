@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -15,6 +17,17 @@ _directory = click.option(
     "-d", "--dir", "directory", type=click.Path(file_okay=False, path_type=Path), default=Path("pki"),
     show_default=True, help="Folder of the file.",
 )  # fmt: skip
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What goes wrong with the file is the command's error."""
+    from wharfinger import encryptionkeys
+
+    try:
+        yield
+    except (OSError, encryptionkeys.EncryptionFileError) as error:
+        raise CommandError(str(error)) from error
 
 
 @click.group(cls=Group)
@@ -44,10 +57,8 @@ def init(directory: Path, plain: bool) -> None:
     from wharfinger import encryptionkeys
 
     path = directory / FILE
-    try:
+    with _told():
         why = encryptionkeys.ensure(path, plain=plain)
-    except (OSError, encryptionkeys.EncryptionFileError) as error:
-        raise CommandError(str(error)) from error
     click.echo(f"{path} {f'written ({why})' if why else 'kept'}")
 
 
@@ -58,10 +69,8 @@ def add_key(directory: Path) -> None:
     from wharfinger import encryptionkeys
 
     path = directory / FILE
-    try:
+    with _told():
         name = encryptionkeys.add_key(path)
-    except (OSError, encryptionkeys.EncryptionFileError) as error:
-        raise CommandError(str(error)) from error
     click.echo(f"{path} written ({name} added)")
 
 
@@ -72,10 +81,8 @@ def use_key(directory: Path) -> None:
     from wharfinger import encryptionkeys
 
     path = directory / FILE
-    try:
+    with _told():
         name = encryptionkeys.use_newest(path)
-    except (OSError, encryptionkeys.EncryptionFileError) as error:
-        raise CommandError(str(error)) from error
     click.echo(f"{path} {f'written ({name} writes)' if name else 'kept'}")
 
 
@@ -86,9 +93,7 @@ def drop_keys(directory: Path) -> None:
     from wharfinger import encryptionkeys
 
     path = directory / FILE
-    try:
+    with _told():
         names = encryptionkeys.drop_old(path)
-    except (OSError, encryptionkeys.EncryptionFileError) as error:
-        raise CommandError(str(error)) from error
     done = f"written ({', '.join(names)} dropped)" if names else "kept"
     click.echo(f"{path} {done}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import orjson
 
+from wharfinger.api import accounttokens
 from wharfinger.api.types import core
 from wharfinger.api.validation import metadata, names
 from wharfinger.api.validation.errors import Errors
@@ -16,7 +17,6 @@ from wharfinger.api.validation.registry import Rules, only_metadata
 MAX_BYTES = 1024 * 1024
 """Of all values of a ConfigMap or Secret together."""
 _FROZEN = "field is immutable when `immutable` is set"
-_ACCOUNT = "kubernetes.io/service-account.name"
 _JSON_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
 
 
@@ -58,9 +58,9 @@ def _create_secret(secret: core.Secret, errors: Errors) -> None:
     if total > MAX_BYTES:
         errors.too_long("data", MAX_BYTES)
     kind = secret.type
-    if kind == "kubernetes.io/service-account-token":
-        if not secret.metadata.annotations.get(_ACCOUNT):
-            errors.required(f"metadata.annotations[{_ACCOUNT}]")
+    if kind == accounttokens.TYPE:
+        if not secret.metadata.annotations.get(accounttokens.ACCOUNT):
+            errors.required(f"metadata.annotations[{accounttokens.ACCOUNT}]")
     elif kind in _JSON_KEYS:
         key = _JSON_KEYS[kind]
         if key not in data:

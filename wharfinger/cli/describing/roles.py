@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from wharfinger.api.types import rbac
 from wharfinger.cli.describing import common
+from wharfinger.cli.rights import HEADER, Rows, add_verbs, qualified
 
 if TYPE_CHECKING:
     from wharfinger.cli.describing.layout import Layout
     from wharfinger.client import Client
-
-_HEADER = ("Resources", "Non-Resource URLs", "Resource Names", "Verbs")
 
 
 async def describe(client: Client, obj: rbac.Role | rbac.ClusterRole, out: Layout) -> None:
@@ -21,31 +20,24 @@ async def describe(client: Client, obj: rbac.Role | rbac.ClusterRole, out: Layou
     common.labels_and_annotations(out, obj.metadata)
     common.deletion(out, obj.metadata)
     out.line(0, "PolicyRule:")
-    out.line(1, *_HEADER)
-    out.line(1, *("-" * len(name) for name in _HEADER))
+    out.line(1, *HEADER)
+    out.line(1, *("-" * len(name) for name in HEADER))
     for row in rows(obj.rules):
         out.line(1, *row)
 
 
 def rows(rules: Sequence[rbac.PolicyRule]) -> list[tuple[str, str, str, str]]:
     """Return a line for each resource, or path, with all verbs that some rule allows there."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    found: Rows = {}
     for rule in rules:
         names = [f"[{name}]" for name in rule.resourceNames] or ["[]"]
         for group in rule.apiGroups:
             for resource in rule.resources:
-                plural, slash, subresource = resource.partition("/")
-                shown = f"{plural}.{group}{slash}{subresource}" if group else resource
                 for name in names:
-                    _add(found, (shown, "[]", name), rule.verbs)
+                    add_verbs(found, (qualified(resource, group), "[]", name), rule.verbs)
         for url in rule.nonResourceURLs:
-            _add(found, ("", f"[{url}]", "[]"), rule.verbs)
+            add_verbs(found, ("", f"[{url}]", "[]"), rule.verbs)
     return [(*key, f"[{' '.join(found[key])}]") for key in sorted(found, key=_order)]
-
-
-def _add(found: dict[tuple[str, str, str], list[str]], key: tuple[str, str, str], verbs: Sequence[str]) -> None:
-    known = found.setdefault(key, [])
-    known += [verb for verb in verbs if verb not in known]
 
 
 def _order(key: tuple[str, str, str]) -> tuple[bool, str, tuple[str, str, str]]:
