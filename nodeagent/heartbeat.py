@@ -18,6 +18,7 @@ from typing import Any
 
 import grpc
 
+from nodeagent.fencing import boottime
 from wharfinger.api import errors, kinds, times
 from wharfinger.api.types import coordination
 from wharfinger.client.config import ClientConfig
@@ -226,7 +227,7 @@ class Heartbeats:
             write.create.CopyFrom(
                 native.CreateRequest(reference=self._reference(beat.node), object=body, options=options)
             )
-        beat.sent, beat.asked = now, time.clock_gettime(time.CLOCK_BOOTTIME)
+        beat.sent, beat.asked = now, boottime()
         self._requests[write.id] = beat.node
         return write
 

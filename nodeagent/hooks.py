@@ -48,7 +48,7 @@ async def run_hook(
             status = await http_status(
                 host,
                 resolve_port(hook.httpGet.port, container),
-                hook.httpGet.path or "/",
+                hook.httpGet.path,
                 tls=hook.httpGet.scheme == "HTTPS",
                 headers={header.name: header.value for header in hook.httpGet.httpHeaders},
                 timeout=_HTTP_SECONDS,

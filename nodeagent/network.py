@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import grpc
 from google.protobuf import wrappers_pb2
 
+from wharfinger import hostport
 from wharfinger.api.types import core, intstr
 
 _MAX_STATUS_LINE = 64 * 1024
@@ -41,10 +42,9 @@ async def http_status(host: str, port: int, path: str, *, tls: bool, headers: Ma
     async with asyncio.timeout(timeout):
         reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=_MAX_STATUS_LINE)
         try:
-            lines = {"Host": address(host, port), "User-Agent": "kube-probe/1.36", "Accept": "*/*", **headers}
+            lines = {"Host": hostport.join(host, port), "User-Agent": "kube-probe/1.36", "Accept": "*/*", **headers}
             head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-            path = path if path.startswith("/") else f"/{path}"
-            writer.write(f"GET {path} HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode())
+            writer.write(f"GET {rooted(path)} HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode())
             await writer.drain()
             words = (await reader.readline()).split(None, 2)
         finally:
@@ -63,7 +63,10 @@ async def grpc_health(host: str, port: int, service: str, *, timeout: float) -> 
     Raises ValueError that says why there is no answer, TimeoutError.
     """
     options = [("grpc.enable_http_proxy", 0), ("grpc.primary_user_agent", "kube-probe/1.36")]
-    async with asyncio.timeout(timeout), grpc.aio.insecure_channel(address(host, port), options=options) as channel:
+    async with (
+        asyncio.timeout(timeout),
+        grpc.aio.insecure_channel(hostport.join(host, port), options=options) as channel,
+    ):
         check = channel.unary_unary(
             _HEALTH,
             request_serializer=wrappers_pb2.StringValue.SerializeToString,
@@ -78,9 +81,9 @@ async def grpc_health(host: str, port: int, service: str, *, timeout: float) -> 
     return _HEALTH_WORDS[status] if 0 <= status < len(_HEALTH_WORDS) else str(status)
 
 
-def address(host: str, port: int) -> str:
-    """Return ``host:port``, with an IPv6 address in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def rooted(path: str) -> str:
+    """Return the path of a request as it is sent: from the root."""
+    return path if path.startswith("/") else f"/{path}"
 
 
 def reason(error: OSError | ValueError) -> str:

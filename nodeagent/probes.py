@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from nodeagent.context import NodeContext
 from nodeagent.memory import PodMemory, Unhealthy
-from nodeagent.network import address, grpc_health, http_status, reason, resolve_port, tcp_open
+from nodeagent.network import grpc_health, http_status, reason, resolve_port, rooted, tcp_open
 from nodeagent.podspec import all_containers, is_sidecar
 from nodeagent.runtime import ContainerState, PodRecord, RuntimeFailure, RuntimeUnavailable
+from wharfinger import hostport
 from wharfinger.api.types import core
 
 log = logging.getLogger(__name__)
@@ -159,12 +160,11 @@ class Prober:
             if handler.HasField("httpGet"):
                 get = handler.httpGet
                 host, port = get.host or target.host, resolve_port(get.port, target.container)
-                path = get.path if get.path.startswith("/") else f"/{get.path}"
-                what = f'Get "{(get.scheme or "HTTP").lower()}://{address(host, port)}{path}": '
+                what = f'Get "{(get.scheme or "HTTP").lower()}://{hostport.join(host, port)}{rooted(get.path)}": '
                 status = await http_status(
                     host,
                     port,
-                    path,
+                    get.path,
                     tls=get.scheme == "HTTPS",
                     headers={header.name: header.value for header in get.httpHeaders},
                     timeout=timeout,
@@ -173,11 +173,11 @@ class Prober:
             if handler.HasField("tcpSocket"):
                 socket = handler.tcpSocket
                 host, port = socket.host or target.host, resolve_port(socket.port, target.container)
-                what = f"dial tcp {address(host, port)}: "
+                what = f"dial tcp {hostport.join(host, port)}: "
                 await tcp_open(host, port, timeout)
                 return True, ""
             if handler.HasField("grpc"):
-                what = f"gRPC health check of {address(target.host, handler.grpc.port)}: "
+                what = f"gRPC health check of {hostport.join(target.host, handler.grpc.port)}: "
                 word = await grpc_health(target.host, handler.grpc.port, handler.grpc.service, timeout=timeout)
                 return word == "SERVING", f'service unhealthy (responded with "{word}")'
         except RuntimeUnavailable:

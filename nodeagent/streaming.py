@@ -24,6 +24,7 @@ from nodeagent.options import Options
 from nodeagent.podspec import all_containers
 from nodeagent.podworker import PodWorker
 from nodeagent.runtime import ContainerRecord, ContainerState, RuntimeFailure
+from wharfinger import hostport
 from wharfinger.api import errors
 from wharfinger.api.times import parse_rfc3339
 from wharfinger.client.transport import SERVER_OPTIONS, STATUS_DETAILS, STATUS_TYPE_URL
@@ -59,14 +60,14 @@ class StreamServer:
         credentials = files.server_credentials(require_client=True)
         server = grpc.aio.server(options=SERVER_OPTIONS)
         streams_v1_pb2_grpc.add_StreamsServicer_to_server(Streams(self._agents), server)  # type: ignore[no-untyped-call]
-        address = f"[{options.address}]" if ":" in options.address else options.address
+        wanted = hostport.join(options.address, options.port)
         try:
-            self.port = server.add_secure_port(f"{address}:{options.port}", credentials)
+            self.port = server.add_secure_port(wanted, credentials)
         except RuntimeError as error:
-            raise OSError(f"{address}:{options.port} cannot be listened on: {error}") from error
+            raise OSError(f"{wanted} cannot be listened on: {error}") from error
         await server.start()
         self._server = server
-        log.info("serving logs", extra={"address": f"{address}:{self.port}"})
+        log.info("serving logs", extra={"address": hostport.join(options.address, self.port)})
 
     async def close(self) -> None:
         """Stop listening; streams under way end."""

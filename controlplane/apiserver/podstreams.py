@@ -20,6 +20,7 @@ import grpc
 import grpc.aio
 
 from controlplane.apiserver.request import Request
+from wharfinger import hostport
 from wharfinger.api import errors
 from wharfinger.client.transport import CHANNEL_OPTIONS, error_from_rpc
 from wharfinger.daemon import ClientFiles, Follower, Retirement
@@ -248,7 +249,7 @@ def agent_address(node: core.Node) -> str:
     host = next((by_type[kind] for kind in _ADDRESSES if by_type.get(kind)), "")
     if not host or not port:
         raise errors.ServiceUnavailableError(f'node "{node.metadata.name}" reports no address and port of its agent')
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return hostport.join(host, port)
 
 
 def choose_container(pod: core.Pod, name: str) -> str:

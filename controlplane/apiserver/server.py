@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from controlplane.apiserver.registry.resources import cache_resource
 from controlplane.apiserver.store import Cache, Store
 from controlplane.apiserver.store.maintenance import Compactor
 from controlplane.apiserver.store.transform import PLAIN
+from wharfinger import hostport
 from wharfinger.api import errors, kinds
 from wharfinger.daemon import CertificateWatch, Check, TLSFiles, settle, spawn, stay_settled
 from wharfinger.proto.native import etcd_v1_pb2_grpc
@@ -188,13 +190,13 @@ class Server:
             self._tasks.append(spawn(self._encrypting.follower(self.cache).run(), name="encryption configuration"))
         compactor = Compactor(self.store, identity=f"{socket.gethostname()}-{os.getpid()}")
         self._tasks.append(spawn(compactor.run(), name="compactor"))
-        address = f"[{config.bind_address}]" if ":" in config.bind_address else config.bind_address
+        at = partial(hostport.join, config.bind_address)
         self.grpc_port = await self._front.listen(
-            f"{address}:{config.grpc_port}", self._tls.server_credentials(require_client=True)
+            at(config.grpc_port), self._tls.server_credentials(require_client=True)
         )
         if config.grpc_token_port >= 0:
             self.grpc_token_port = await self._front.listen(
-                f"{address}:{config.grpc_token_port}", self._tls.server_credentials(require_client=False)
+                at(config.grpc_token_port), self._tls.server_credentials(require_client=False)
             )
         self._serving = self._http.serving = True
         settle()
@@ -202,9 +204,9 @@ class Server:
         log.info(
             "serving",
             extra={
-                "grpc": f"{address}:{self.grpc_port}",
-                "tokens": f"{address}:{self.grpc_token_port}" if self.grpc_token_port else "off",
-                "http": f"{address}:{self.secure_port}" if self.secure_port else "off",
+                "grpc": at(self.grpc_port),
+                "tokens": at(self.grpc_token_port) if self.grpc_token_port else "off",
+                "http": at(self.secure_port) if self.secure_port else "off",
             },
         )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wharfinger import hostport
 from wharfinger.cli import podtargets
 from wharfinger.cli.complete import names_of
 from wharfinger.cli.failures import CommandError, complain
@@ -150,8 +151,7 @@ class _Forwarder:
                 continue
             servers.append(server)
             port = server.sockets[0].getsockname()[1]  # a free one is the same on all addresses
-            shown = f"[{address}]" if ":" in address else address
-            click.echo(f"Forwarding from {shown}:{port} -> {forward.remote}")
+            click.echo(f"Forwarding from {hostport.join(address, port)} -> {forward.remote}")
         if not servers:
             raise CommandError(f"unable to listen on port {forward.local}: {'; '.join(failures)}")
         return servers
