@@ -6,13 +6,11 @@ replaced while we look. `pytest -s` shows the times measured; none is asserted.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -79,23 +77,11 @@ def well(site: Site) -> None:
 
 def _wait_well(site: Site) -> None:
     def ready() -> bool:
-        nodes = _get(site, "nodes")
+        nodes = site.items("nodes")
         states = [item["status"] for node in nodes for item in node["status"]["conditions"] if item["type"] == "Ready"]
-        return states == ["True"] * 3 and len(_running(site)) == 4 and len(_members(site)) == 3
+        return states == ["True"] * 3 and len(site.running("app")) == 4 and len(_members(site)) == 3
 
     wait_for(ready, timeout=180, what="three ready nodes, four running pods and three members of etcd")
-
-
-def _get(site: Site, what: str, *arguments: str) -> list[dict[str, Any]]:
-    done = site.run_wharf("get", what, *arguments, "-o", "json")
-    items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
-    return items
-
-
-def _running(site: Site) -> list[dict[str, Any]]:
-    """Return the pods of the app that run and are not on their way out."""
-    pods = _get(site, "pods", "-l", "app=app")
-    return [pod for pod in pods if pod["status"]["phase"] == "Running" and not pod["metadata"].get("deletionTimestamp")]
 
 
 def _members(site: Site) -> list[str]:
@@ -104,26 +90,9 @@ def _members(site: Site) -> list[str]:
     return [line for line in lines if ":2379" in line and line.split()[4:5] in (["true"], ["false"])]
 
 
-def _etcd_leader(site: Site) -> str:
-    credentials = "--cacert ca.crt --cert server.crt --key server.key"
-    for name in site.bed.names():
-        command = f"cd /etc/wharfinger/etcd && ETCDCTL_API=3 etcdctl --endpoints https://127.0.0.1:2379 {credentials}"
-        status = json.loads(site.bed.ssh(name, f"{command} endpoint status -w json").stdout)[0]["Status"]
-        if status["leader"] == status["header"]["member_id"]:
-            return name
-    raise AssertionError("etcd has no leader")
-
-
 def _holder(site: Site, lease: str) -> str:
     done = site.run_wharf("get", "lease", lease, "-n", "kube-system", "-o", "jsonpath={.spec.holderIdentity}")
     return done.stdout.strip()
-
-
-def _ready(site: Site, name: str) -> str:
-    for node in _get(site, "nodes"):
-        if node["metadata"]["name"] == name:
-            return next(item["status"] for item in node["status"]["conditions"] if item["type"] == "Ready")
-    return ""
 
 
 @contextmanager
@@ -150,8 +119,8 @@ def _seconds_until(condition: Callable[[], bool], what: str, *, timeout: float =
 def test_a_killed_daemon(site: Site, daemon: str) -> None:
     names = site.bed.names()
     if daemon == "wharf-etcd":
-        names.sort(key=lambda name: name != _etcd_leader(site))  # the leader first
-    pods = {pod["metadata"]["uid"] for pod in _running(site)}
+        names.sort(key=lambda name: name != site.etcd_leader())  # the leader first
+    pods = {pod["metadata"]["uid"] for pod in site.running("app")}
     for name in names:
         with under_load(site, f"kill -9 {daemon} on {name}"):
             before = site.bed.ssh(name, f"systemctl show -p MainPID --value {daemon}").stdout
@@ -164,11 +133,11 @@ def test_a_killed_daemon(site: Site, daemon: str) -> None:
                 timeout=60, what=f"{daemon} on {name} to be back",
             )  # fmt: skip
             _wait_well(site)
-    assert {pod["metadata"]["uid"] for pod in _running(site)} == pods, "pods outlive every daemon"
+    assert {pod["metadata"]["uid"] for pod in site.running("app")} == pods, "pods outlive every daemon"
 
 
 def test_hosts_that_lose_power(site: Site) -> None:
-    leader = _etcd_leader(site)
+    leader = site.etcd_leader()
     for name in sorted(site.bed.names(), key=lambda name: name == leader):
         scheduler, manager = _holder(site, "kube-scheduler"), _holder(site, "kube-controller-manager")
         with under_load(site, f"power off {name}{' (etcd leader)' if name == leader else ''}"):
@@ -179,11 +148,11 @@ def test_hosts_that_lose_power(site: Site) -> None:
                 if holder.startswith(name):
                     _seconds_until(lambda lease=lease, holder=holder: _holder(site, lease) not in ("", holder), lease)  # type: ignore[misc]
                     times[lease] = time.monotonic() - since
-            _seconds_until(lambda name=name: _ready(site, name) == "Unknown", f"{name} to be NotReady")  # type: ignore[misc]
+            _seconds_until(lambda name=name: site.ready(name) == "Unknown", f"{name} to be NotReady")  # type: ignore[misc]
             times["NotReady"] = time.monotonic() - since
             _seconds_until(
                 lambda name=name: (  # type: ignore[misc]
-                    len([pod for pod in _running(site) if pod["spec"]["nodeName"] != name]) == 4
+                    len(site.running("app", but=name)) == 4
                 ),
                 "four pods to run elsewhere",
             )
@@ -196,24 +165,24 @@ def test_hosts_that_lose_power(site: Site) -> None:
 
 def test_a_host_cut_off_for_longer_than_its_pods_may_stay(site: Site) -> None:
     name = site.bed.names()[-1]
-    on_it = [pod["metadata"]["uid"] for pod in _running(site) if pod["spec"]["nodeName"] == name]
+    on_it = [pod["metadata"]["uid"] for pod in site.running("app") if pod["spec"]["nodeName"] == name]
     assert on_it, "no pod is on the host: the test would show nothing"
     with under_load(site, f"partition of {name}"):
         _link(site, name, "down")
         try:
-            _seconds_until(lambda: _ready(site, name) == "Unknown", f"{name} to be NotReady")
+            _seconds_until(lambda: site.ready(name) == "Unknown", f"{name} to be NotReady")
             _seconds_until(
-                lambda: len([pod for pod in _running(site) if pod["spec"]["nodeName"] != name]) == 4,
+                lambda: len(site.running("app", but=name)) == 4,
                 "four pods to run elsewhere",
             )
         finally:
             _link(site, name, "up")
-        back = _seconds_until(lambda: _ready(site, name) == "True", f"{name} to be back")
+        back = _seconds_until(lambda: site.ready(name) == "True", f"{name} to be back")
         print(f"\n{name} is ready {back:.1f} s after its network")
         _wait_well(site)
         # What was replaced ends for good, in the API and on the host.
         wait_for(
-            lambda: not [pod for pod in _get(site, "pods") if pod["metadata"]["uid"] in on_it],
+            lambda: not [pod for pod in site.items("pods") if pod["metadata"]["uid"] in on_it],
             timeout=60, what="the replaced pods to be gone",
         )  # fmt: skip
         left = site.bed.ssh(name, "ls /var/lib/wharfinger/node/pods 2>/dev/null", check=False).stdout.split()
@@ -225,7 +194,7 @@ def _link(site: Site, name: str, state: str) -> None:
 
 
 def test_the_disk_of_a_member_of_etcd_is_full(site: Site) -> None:
-    name = _etcd_leader(site)
+    name = site.etcd_leader()
     data = "/var/lib/wharfinger/etcd"
     site.bed.ssh(
         name,
@@ -261,7 +230,7 @@ def test_a_clock_that_jumps(site: Site, shift: str) -> None:
     if not Path(FAKETIME).exists():
         pytest.skip("needs Debian's libfaketime")
     name = site.bed.names()[0]
-    pods = {pod["metadata"]["uid"] for pod in _running(site)}
+    pods = {pod["metadata"]["uid"] for pod in site.running("app")}
     (site.bed.root(name) / "usr/local/lib/libfaketimeMT.so.1").write_bytes(Path(FAKETIME).read_bytes())
     drop_in = (
         "[Service]\\nEnvironment=LD_PRELOAD=/usr/local/lib/libfaketimeMT.so.1\\n"
@@ -277,10 +246,10 @@ def test_a_clock_that_jumps(site: Site, shift: str) -> None:
             # Nothing may move for as long as it takes to give a node up.
             ends = time.monotonic() + 3 * GRACE
             while time.monotonic() < ends:
-                assert "Unknown" not in [_ready(site, host) for host in site.bed.names()]
+                assert "Unknown" not in [site.ready(host) for host in site.bed.names()]
         finally:
             for daemon in OURS:
                 site.bed.ssh(name, f"rm -rf /etc/systemd/system/{daemon}.service.d")
             _restart(site, name)
         _wait_well(site)
-    assert {pod["metadata"]["uid"] for pod in _running(site)} == pods
+    assert {pod["metadata"]["uid"] for pod in site.running("app")} == pods

@@ -7,11 +7,9 @@ pod waits on a dead node.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -59,37 +57,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield made
 
 
-def _items(site: Site, what: str, *arguments: str) -> list[dict[str, Any]]:
-    done = site.run_wharf("get", what, *arguments, "-o", "json")
-    items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
-    return items
-
-
-def _running(site: Site, name: str, *, but: str = "") -> int:
-    pods = [pod for pod in _items(site, "pods", "-l", f"app={name}") if not pod["metadata"].get("deletionTimestamp")]
-    return len([pod for pod in pods if pod["status"]["phase"] == "Running" and pod["spec"]["nodeName"] != but])
-
-
-def _ready(site: Site, name: str) -> str:
-    node = next(node for node in _items(site, "nodes") if node["metadata"]["name"] == name)
-    return next(item["status"] for item in node["status"]["conditions"] if item["type"] == "Ready")
-
-
 def _leader(site: Site, daemon: str) -> str:
     """Return the host whose daemon leads."""
-    if daemon != "wharf-etcd":
-        lease = daemon.replace("wharf", "kube")
-        holder = site.wharf("get", "lease", lease, "-n", "kube-system", "-o", "jsonpath={.spec.holderIdentity}")
-        return next(name for name in site.bed.names() if holder.startswith(name))
-    for name in site.bed.names():
-        command = (
-            "cd /etc/wharfinger/etcd && ETCDCTL_API=3 etcdctl --endpoints https://127.0.0.1:2379"
-            " --cacert ca.crt --cert server.crt --key server.key endpoint status -w json"
-        )
-        status = json.loads(site.bed.ssh(name, command).stdout)[0]["Status"]
-        if status["leader"] == status["header"]["member_id"]:
-            return name
-    raise AssertionError("etcd has no leader")
+    if daemon == "wharf-etcd":
+        return site.etcd_leader()
+    lease = daemon.replace("wharf", "kube")
+    holder = site.wharf("get", "lease", lease, "-n", "kube-system", "-o", "jsonpath={.spec.holderIdentity}")
+    return next(name for name in site.bed.names() if holder.startswith(name))
 
 
 @contextmanager
@@ -126,7 +100,7 @@ def test_controller_manager_freezes(site: Site) -> None:
     with _frozen(site, "wharf-controller-manager", _leader(site, "wharf-controller-manager")):
         since = time.monotonic()
         site.wharf("create", "-f", "-", text=APP.format(name="made", replicas=1))
-        took = _seconds(lambda: bool(_items(site, "pods", "-l", "app=made")), "a pod to be made", since=since)
+        took = _seconds(lambda: bool(site.items("pods", "-l", "app=made")), "a pod to be made", since=since)
     print(f"\ncontroller-manager frozen: the next Deployment has a pod after {took:.1f} s")
 
 
@@ -153,15 +127,15 @@ def test_what_clients_feel(site: Site, daemon: str, how: str) -> None:
 
 def test_a_host_dies(site: Site) -> None:
     site.wharf("create", "-f", "-", text=APP.format(name="app", replicas=3))
-    wait_for(lambda: _running(site, "app") == 3, timeout=120, what="three pods to run")
+    wait_for(lambda: len(site.running("app")) == 3, timeout=120, what="three pods to run")
     name = site.bed.names()[-1]
     load = HostLoad(site.bed, site.kubeconfig)
     try:
         since = time.monotonic()
         site.bed.power_off(name)
-        unready = _seconds(lambda: _ready(site, name) == "Unknown", f"{name} to be NotReady", since=since)
+        unready = _seconds(lambda: site.ready(name) == "Unknown", f"{name} to be NotReady", since=since)
         replaced = _seconds(
-            lambda: _running(site, "app", but=name) == 3, "three pods elsewhere", since=since, timeout=900
+            lambda: len(site.running("app", but=name)) == 3, "three pods elsewhere", since=since, timeout=900
         )
         report = load.end()
     finally:

@@ -14,13 +14,13 @@ import json
 import os
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.conftest import NODE, Kubectl, Stage, kubectl_binaries
+from wharfinger.devtools.hosts import wait_for
 from wharfinger.devtools.images import BUSYBOX_IMAGE
 
 BINARIES = kubectl_binaries()
@@ -288,19 +288,18 @@ def _delete(case: Case) -> None:
 def _top(case: Case) -> None:
     case("create", "-f", case.file("t.json", pod("busy")))
     case("wait", "--for=condition=Ready", "pod/busy", "--timeout=60s")
+    # Use is known once the node, and a container, were measured twice.
+    wait_for(lambda: NODE in _measured(case, "nodes"), timeout=60, what="the node to be measured")
     assert NODE in case("top", "nodes")
-    # Use is known once a container was measured twice.
-    deadline = time.monotonic() + 60
-    while not _measured(case, "busy"):
-        assert time.monotonic() < deadline, "the pod was never measured"
-        time.sleep(0.5)
+    pods = f"namespaces/{case.kubectl.namespace}/pods"
+    wait_for(lambda: "busy" in _measured(case, pods), timeout=60, what="the pod to be measured")
     assert "busy" in case("top", "pod", "busy", "--containers")
     assert "busy" in case.stage.wharf("-n", case.kubectl.namespace, "top", "pods")
 
 
-def _measured(case: Case, name: str) -> bool:
-    path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{case.kubectl.namespace}/pods"
-    return name in [item["metadata"]["name"] for item in json.loads(case("get", "--raw", path))["items"]]
+def _measured(case: Case, what: str) -> list[str]:
+    items = json.loads(case("get", "--raw", f"/apis/metrics.k8s.io/v1beta1/{what}"))["items"]
+    return [item["metadata"]["name"] for item in items]
 
 
 @command("auth can-i, whoami, reconcile")
@@ -366,23 +365,22 @@ def _debug(case: Case) -> None:
     image = f"--image={BUSYBOX_IMAGE}"
     case("debug", "debugged", image, "-c", "guest", "--target=c", "--", "sh", "-c", "echo here; sleep 3600")
     since = "jsonpath={.status.ephemeralContainerStatuses[0].state.running.startedAt}"
-    _until(lambda: case("get", "pod", "debugged", "-o", since) != "", "the ephemeral container to run")
+    wait_for(
+        lambda: case("get", "pod", "debugged", "-o", since) != "", timeout=90, what="the ephemeral container to run"
+    )
     assert case("exec", "debugged", "-c", "guest", "--", "cat", "/proc/1/comm") == "sleep\n", "the target's process"
-    _until(lambda: case("logs", "debugged", "-c", "guest") == "here\n", "its log")
+    wait_for(lambda: case("logs", "debugged", "-c", "guest") == "here\n", timeout=90, what="its log")
     case("debug", "debugged", "--copy-to=copy", image, "-c", "more", "--", "sleep", "3600")
     case("wait", "--for=condition=Ready", "pod/copy", "--timeout=90s")
     case("debug", f"node/{NODE}", image, "--", "ls", "/host/etc/hosts")
     (name,) = [one for one in case("get", "pods", "-o", "name").split() if "node-debugger" in one]
     phase = "jsonpath={.status.phase}"
-    _until(lambda: case("get", name, "-o", phase) in ("Succeeded", "Failed"), "the node's files to be listed")
+    wait_for(
+        lambda: case("get", name, "-o", phase) in ("Succeeded", "Failed"),
+        timeout=90,
+        what="the node's files to be listed",
+    )
     assert case("logs", name) == "/host/etc/hosts\n"
-
-
-def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 90
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.3)
 
 
 @command("create of every generator")

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def replica_set(seen: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
-def pods(cluster: Cluster) -> dict[str, dict[str, object]]:
+def pods(cluster: Cluster) -> dict[str, dict[str, Any]]:
     listed = json.loads(cluster.wharf("get", "pods", "-o", "json").stdout)["items"]
     return {pod["metadata"]["name"]: pod for pod in listed}
 
@@ -104,9 +105,9 @@ def running(cluster: Cluster) -> tuple[str, str]:
 
     def one() -> bool:
         found[:] = [
-            (name, pod["spec"]["nodeName"])  # type: ignore[index]
+            (name, pod["spec"]["nodeName"])
             for name, pod in pods(cluster).items()
-            if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]  # type: ignore[attr-defined,operator]
+            if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
         ]
         return len(found) == 1
 

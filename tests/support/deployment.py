@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,41 @@ class Site(Deployment):
         done = self.run_wharf(*arguments, text=text)
         assert done.returncode == 0, f"wharf {' '.join(arguments)}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def items(self, what: str, *arguments: str) -> list[dict[str, Any]]:
+        """Return what ``wharf get`` lists; nothing while no apiserver answers."""
+        done = self.run_wharf("get", what, *arguments, "-o", "json")
+        found: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
+        return found
+
+    def running(self, app: str, *, but: str = "") -> list[dict[str, Any]]:
+        """Return the pods of an app that run and are not on their way out, without those of the node `but`."""
+        return [
+            pod
+            for pod in self.items("pods", "-l", f"app={app}")
+            if pod["status"]["phase"] == "Running"
+            and not pod["metadata"].get("deletionTimestamp")
+            and pod["spec"]["nodeName"] != but
+        ]
+
+    def ready(self, node: str) -> str:
+        """Return the status of a node's condition Ready; empty when it cannot be told."""
+        for one in self.items("nodes"):
+            if one["metadata"]["name"] == node:
+                return next(item["status"] for item in one["status"]["conditions"] if item["type"] == "Ready")
+        return ""
+
+    def etcd_leader(self) -> str:
+        """Return the host whose etcd leads."""
+        credentials = "--cacert ca.crt --cert server.crt --key server.key"
+        for name in self.bed.names():
+            command = (
+                f"cd /etc/wharfinger/etcd && ETCDCTL_API=3 etcdctl --endpoints https://127.0.0.1:2379 {credentials}"
+            )
+            status = json.loads(self.bed.ssh(name, f"{command} endpoint status -w json").stdout)[0]["Status"]
+            if status["leader"] == status["header"]["member_id"]:
+                return name
+        raise AssertionError("etcd has no leader")
 
     def run_pods(self, *nodes: str) -> None:
         self.wharf("create", "-f", "-", text="".join(POD.format(node=node) for node in nodes))

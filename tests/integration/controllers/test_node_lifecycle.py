@@ -139,6 +139,8 @@ async def test_a_new_leader_believes_nothing_that_it_has_not_seen(fresh: Plane) 
 
         await until(leads, "the second leads")
         nodes.alive.update(nodes.names)
+        silent = second.metric("node_collector_timers_restarted_total")
+        assert silent == 0.0
         await looked(second, graces=3)
         assert all(statuses == {"True"} for statuses in nodes.seen.values())
         assert {pod.metadata.uid for pod in await pods_of(client)} == uids

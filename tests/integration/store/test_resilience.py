@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.apiserver.store import Cache, Compare, EtcdConfig, EventType, Put, Resource, Store, Write
+from controlplane.apiserver.store.watcher import Watcher
 from tests.integration.store.helpers import PODS, Making, change, collect, create, delete, pods_resource, until
 from tests.support.etcd import Etcd, cluster, free_ports
 from tests.support.proxy import Proxy
@@ -328,15 +329,20 @@ def test_a_configuration_that_cannot_work_is_refused() -> None:
         EtcdConfig(cert_file="a.crt")
 
 
+async def watched(store: Store) -> tuple[Cache, Watcher]:
+    """Start a store, and a cache on it with a watch of all pods."""
+    await store.start()
+    cache = Cache(store, bookmark_period=0.5, progress_timeout=2.0)
+    cache.register(Resource(PODS, "pods"))
+    await cache.start()
+    return cache, await cache.watch(PODS)
+
+
 async def test_the_death_of_the_member_in_use_is_survived() -> None:
     members = await asyncio.to_thread(cluster, 3)
     store = Store(EtcdConfig(endpoints=tuple(member.endpoint for member in members), timeout=2.0, patience=20.0))
     try:
-        await store.start()
-        cache = Cache(store, bookmark_period=0.5, progress_timeout=2.0)
-        cache.register(Resource(PODS, "pods"))
-        await cache.start()
-        watcher = await cache.watch(PODS)
+        cache, watcher = await watched(store)
         for number in range(30):
             if number == 10:
                 used = store.client.endpoint.address
@@ -367,11 +373,7 @@ async def test_a_new_leader_is_found_and_nothing_happens_twice(way: str, where: 
     store = Store(EtcdConfig(endpoints=tuple(member.endpoint for member in members), patience=60.0))
     tasks: list[asyncio.Task[None]] = []
     try:
-        await store.start()
-        cache = Cache(store, bookmark_period=0.5, progress_timeout=2.0)
-        cache.register(Resource(PODS, "pods"))
-        await cache.start()
-        watcher = await cache.watch(PODS)
+        cache, watcher = await watched(store)
         first = await leader_of(store)
         lost = next(member for member in members if member.endpoint == first)
         at = next(one for one in store.client.endpoints if (one.address == first) == (where == "leader"))
