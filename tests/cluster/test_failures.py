@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.deployment import Site, site_of
+from tests.support.deployment import APP, Site, site_of
 from tests.support.hostload import HostLoad
 from wharfinger.devtools.hosts import wait_for
 
@@ -27,25 +27,6 @@ TIMERS = {
     "wharf_controller_manager_flags": ["--node-monitor-period=1s", f"--node-monitor-grace-period={GRACE}s"],
     "wharf_nodeagent_flags": ["--heartbeat-interval=2s", f"--node-monitor-grace-period={GRACE}s"],
 }  # fmt: skip
-APP = """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: app}
-spec:
-  replicas: 4
-  selector: {matchLabels: {app: app}}
-  template:
-    metadata: {labels: {app: app}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      topologySpreadConstraints:
-      - maxSkew: 1
-        topologyKey: kubernetes.io/hostname
-        whenUnsatisfiable: ScheduleAnyway
-        labelSelector: {matchLabels: {app: app}}
-      containers:
-      - {name: main, image: "wharf.local/busybox:1", command: [sleep, "36000"]}
-"""
 DAEMONS = (
     "wharf-etcd",
     "wharf-apiserver",
@@ -65,7 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         made.write_inventory(names, control_plane=names, variables=TIMERS)
         made.done("build.yml", on_controller=False)
         made.done("site.yml")
-        made.wharf("create", "-f", "-", text=APP)
+        made.wharf("create", "-f", "-", text=APP.format(name="app", replicas=4))
         yield made
 
 

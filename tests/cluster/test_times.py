@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.deployment import Site, site_of
+from tests.support.deployment import APP, Site, site_of
 from tests.support.hostload import HostLoad
 from wharfinger.devtools.hosts import wait_for
 
@@ -25,25 +25,6 @@ spec:
   terminationGracePeriodSeconds: 1
   containers:
   - {{name: main, image: "wharf.local/busybox:1", command: [sleep, "36000"]}}
-"""
-APP = """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: {name}}}
-spec:
-  replicas: {replicas}
-  selector: {{matchLabels: {{app: {name}}}}}
-  template:
-    metadata: {{labels: {{app: {name}}}}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      topologySpreadConstraints:
-      - maxSkew: 1
-        topologyKey: kubernetes.io/hostname
-        whenUnsatisfiable: ScheduleAnyway
-        labelSelector: {{matchLabels: {{app: {name}}}}}
-      containers:
-      - {{name: main, image: "wharf.local/busybox:1", command: [sleep, "36000"]}}
 """
 
 

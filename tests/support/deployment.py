@@ -30,6 +30,26 @@ spec:
     command: [sh, -c, "mkdir -p /www && echo {node} > /www/index.html && exec httpd -f -p 8080 -h /www"]
 ---
 """
+APP = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: ScheduleAnyway
+        labelSelector: {{matchLabels: {{app: {name}}}}}
+      containers:
+      - {{name: main, image: "wharf.local/busybox:1", command: [sleep, "36000"]}}
+"""
+"""A Deployment that is spread over the hosts; wants `name` and `replicas`."""
 
 
 class Site(Deployment):
