@@ -7,6 +7,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,17 @@ def test_it_joins_renews_and_stays_ready(cluster: Cluster) -> None:
     assert "here I am" in cluster.wharf("logs", "p").stdout
     assert _transitions(cluster) == changes, "the node was ready all the time"
 
+    # The next certificates last, since an agent that comes back after its certificate's end needs the token again.
+    cluster.processes.stop(CONTROLLER_MANAGER)
+    del cluster.settings.flags[CONTROLLER_MANAGER]
+    cluster.start(CONTROLLER_MANAGER)
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+
+    def lasts() -> bool:
+        certificate = own.read(client)
+        return certificate is not None and certificate.not_valid_after_utc > tomorrow
+
+    wait_until(lasts, LIFE * 4)
     cluster.processes.stop(NODE)
     cluster.wharf("token", "delete", identifier)
     cluster.start(NODE)

@@ -28,6 +28,9 @@ SHORT_TIMERS: dict[str, tuple[str, ...]] = {
     "hollow": ("--heartbeat-interval=1s",),
 }
 """What `./dev up --short-timers` adds: a node is given up seconds after its agent has ended, not minutes."""
+PARALLEL = (f"--numprocesses={(os.cpu_count() or 1) + 1}", "--dist=loadfile", "--no-loadscope-reorder")
+"""How all tests run: most wait for a process or a timer, so one worker more than there are cores; file by file, since the
+tests of a file share a cluster."""
 LINTERS = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
@@ -245,8 +248,8 @@ def stop(name: str, kill: bool) -> None:
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def test(arguments: tuple[str, ...]) -> None:
-    """Run the tests, or those that ARGUMENTS (as pytest takes them) name."""
-    sys.exit(subprocess.call([sys.executable, "-m", "pytest", *arguments], cwd=ROOT))
+    """Run the tests, or those that ARGUMENTS (as pytest takes them) name; all of them on several workers."""
+    sys.exit(subprocess.call([sys.executable, "-m", "pytest", *(arguments or PARALLEL)], cwd=ROOT))
 
 
 @main.command()
