@@ -29,8 +29,8 @@ SHORT_TIMERS: dict[str, tuple[str, ...]] = {
 }
 """What `./dev up --short-timers` adds: a node is given up seconds after its agent has ended, not minutes."""
 PARALLEL = (f"--numprocesses={(os.cpu_count() or 1) + 1}", "--dist=loadfile", "--no-loadscope-reorder")
-"""How all tests run: most wait for a process or a timer, so one worker more than there are cores; file by file, since the
-tests of a file share a cluster."""
+"""How all tests run: most wait for a process or a timer, so one worker more than there are cores; file by file, since
+the tests of a file share a cluster."""
 LINTERS = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
