@@ -15,7 +15,8 @@ import pytest
 
 from tests.support.deployment import Site, changes, site_of
 from wharfinger.devtools.containerd import DevtoolsError
-from wharfinger.devtools.hosts import Bed, ensure_base
+from wharfinger.devtools.hostbase import ensure_base, suites_of
+from wharfinger.devtools.hosts import Bed
 
 LEFT = """\
 ls -d /etc/wharfinger /var/lib/wharfinger /opt/wharfinger /etc/systemd/system/wharf* /sys/class/net/wharf0 \
@@ -73,7 +74,7 @@ def test_life_of_a_cluster(site: Site) -> None:
 
 def test_bed_leaves_nothing(tmp_path: Path) -> None:
     try:
-        ensure_base()
+        ensure_base(suites_of()[0])
     except DevtoolsError as error:
         pytest.skip(str(error))
     bed = Bed.create(tmp_path / "bed", hosts=1)

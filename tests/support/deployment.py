@@ -14,7 +14,8 @@ import pytest
 
 from wharfinger.devtools.containerd import DevtoolsError
 from wharfinger.devtools.deployment import Deployment, ansible
-from wharfinger.devtools.hosts import Bed, ensure_base
+from wharfinger.devtools.hostbase import ensure_base, suites_of
+from wharfinger.devtools.hosts import Bed
 
 ROOT = Path(__file__).resolve().parents[2]
 POD = """\
@@ -134,14 +135,19 @@ def changes(output: str) -> dict[str, int]:
 
 @contextmanager
 def site_of(folder: Path, *, hosts: int) -> Iterator[Site]:
-    """Make hosts for a cluster, and remove them again. Skips the test where this machine cannot."""
+    """Make hosts for a cluster, and remove them again. Skips the test where this machine cannot.
+
+    The environment variable WHARF_HOSTS_SUITE names their Debian: ``trixie``, or ``bookworm,trixie`` for some of each.
+    """
     if ansible() is None:
         pytest.skip("ansible-playbook is not installed: pip install -e '.[deploy]'")
+    suites = suites_of()
     try:
-        ensure_base()
+        for suite in set(suites):
+            ensure_base(suite)
     except DevtoolsError as error:
         pytest.skip(str(error))
-    bed = Bed.create(folder / "bed", hosts=hosts)
+    bed = Bed.create(folder / "bed", hosts=hosts, suites=suites)
     try:
         bed.up()
         site = Site(bed, folder)

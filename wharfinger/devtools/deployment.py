@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from wharfinger.devtools import images
 from wharfinger.devtools.containerd import DevtoolsError, find_busybox
-from wharfinger.devtools.hosts import TOOLS, Bed, missing_tools
+from wharfinger.devtools.hostbase import SUITES, TOOLS, missing_tools
+from wharfinger.devtools.hosts import Bed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,7 @@ class Deployment:
             "wharf_build_dir": str(self.folder / "build"),
             "wharf_local_bin": str(BIN),
             "wharf_source": str(self.source),
-            "wharf_python_versions": ["3.11"],
+            "wharf_python_versions": sorted({SUITES[suite] for suite in self.bed.suites}),
             "wharf_sandbox_image": images.PAUSE_IMAGE,
             "wharf_image_archives": [str(self.images)],
             "wharf_containerd_restrict_oom_score_adj": True,
@@ -95,17 +96,22 @@ class Deployment:
         )  # fmt: skip
 
 
-def up(folder: Path, *, hosts: int, progress: Callable[[str], None]) -> Deployment:
-    """Make the hosts (or start them again), deploy, and leave programs that reach them in `folder`."""
+def up(folder: Path, *, hosts: int, suites: Sequence[str], progress: Callable[[str], None]) -> Deployment:
+    """Make the hosts (or start them again), deploy, and leave programs that reach them in `folder`.
+
+    Without `suites`, hosts that are there stay what they are and new ones are of the default.
+    """
     if (missing := missing_tools()) or ansible() is None:
         raise DevtoolsError(
             "test hosts need more than there is: "
             f"apt-get install {' '.join(missing or sorted(TOOLS.values()))} && .venv/bin/pip install -e '.[deploy]'"
         )
     known = (folder / "bed" / "bed.json").exists()
-    bed = Bed.load(folder / "bed") if known else Bed.create(folder / "bed", hosts=hosts)
+    bed = Bed.load(folder / "bed") if known else Bed.create(folder / "bed", hosts=hosts, suites=suites)
     if bed.hosts != hosts:
         raise DevtoolsError(f"there are {bed.hosts} hosts already, not {hosts}: `./dev down` removes them")
+    if suites and bed.suites != tuple(suites):
+        raise DevtoolsError(f"the hosts are {', '.join(bed.suites)} already: `./dev down` removes them")
     progress(f"{hosts} hosts (the first time their Debian is made, which takes minutes)")
     bed.up()
     deployment = Deployment(bed, folder)

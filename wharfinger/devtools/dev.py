@@ -86,6 +86,11 @@ def setup() -> None:
     type=click.IntRange(1, 9),
     help="Instead: so many hosts with their own systemd and network, deployed by the playbooks in ansible/ over SSH.",
 )
+@click.option(
+    "--suite",
+    metavar="NAME[,NAME…]",
+    help="The Debian of the hosts: bookworm (default) or trixie; of several, hosts take the next in turn.",
+)
 def up(
     nodes: int | None,
     hollow: int | None,
@@ -93,6 +98,7 @@ def up(
     short_timers: bool | None,
     flags: tuple[str, ...],
     hosts: int | None,
+    suite: str | None,
 ) -> None:
     """Start a cluster below .local/ and an example pod in it; what runs already stays as it is.
 
@@ -101,9 +107,11 @@ def up(
     """
     if hosts is not None:
         if (nodes, hollow, apiservers, short_timers) != (None, None, None, None) or flags:
-            raise click.UsageError("--hosts goes with no other option: the playbooks' settings are in the inventory")
-        up_hosts(hosts)
+            raise click.UsageError("--hosts goes with --suite alone: the playbooks' settings are in the inventory")
+        up_hosts(hosts, suite)
         return
+    if suite is not None:
+        raise click.UsageError("--suite goes with --hosts: other nodes have this machine's system")
     cluster = local()
     settings = cluster.settings
     settings.default_ports = True
@@ -124,13 +132,14 @@ def up(
     say(f"up after {time.monotonic() - started:.0f} s; try: wharf get nodes   (wharf is .venv/bin/wharf)")
 
 
-def up_hosts(hosts: int) -> None:
+def up_hosts(hosts: int, suite: str | None) -> None:
     """Make hosts and deploy a cluster on them; say how to use it."""
     from wharfinger.devtools import deployment
+    from wharfinger.devtools.hostbase import suites_of
 
     started = time.monotonic()
     with errors_shown():
-        made = deployment.up(HOSTS, hosts=hosts, progress=say)
+        made = deployment.up(HOSTS, hosts=hosts, suites=suites_of(suite) if suite else (), progress=say)
     shown = os.path.relpath(HOSTS, Path.cwd())
     click.echo(made.run_wharf("get", "nodes", "-o", "wide").stdout.rstrip())
     say(f"up after {time.monotonic() - started:.0f} s; try:")

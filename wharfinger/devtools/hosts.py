@@ -9,7 +9,7 @@ What the kernel of a container-like machine lacks shows up here: there is no CAP
 ``restrict_oom_score_adj``), kernel-wide sysctls and modules cannot be changed, all hosts share one clock, and only
 cgroup v1 can be handed to the hosts. A machine with cgroup v2 alone is refused.
 
-    python -m wharfinger.devtools.hosts up --directory DIR --hosts 3
+    python -m wharfinger.devtools.hosts up --directory DIR --hosts 3 --suite bookworm,trixie
     python -m wharfinger.devtools.hosts down --directory DIR
 """
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import json
 import os
 import random
@@ -34,18 +33,8 @@ from typing import Any
 import psutil
 
 from wharfinger.devtools.containerd import DevtoolsError, unmount_below
+from wharfinger.devtools.hostbase import CGROUPS, SUITES, ensure_base, run, suites_of
 
-CACHE = Path("/var/cache/wharfinger-testbed")
-MIRROR = "http://deb.debian.org/debian"
-SUITE = "bookworm"
-PACKAGES = (
-    "systemd", "systemd-sysv", "dbus", "udev", "openssh-server", "python3", "python3-apt", "python3-venv",
-    "ca-certificates", "iproute2", "procps", "kmod", "nftables", "iptables", "etcd-server", "etcd-client", "containerd",
-    "runc", "containernetworking-plugins",
-)  # fmt: skip
-TOOLS = {"systemd-nspawn": "systemd-container", "debootstrap": "debootstrap", "ssh-keygen": "openssh-client"}
-
-_CGROUPS = Path("/sys/fs/cgroup")
 _REBOOTED = 133
 """What systemd-nspawn exits with when the machine wants to be started again."""
 
@@ -68,12 +57,17 @@ class Bed:
     hosts: int
     subnet: int
     """The second byte of addresses, ``10.<subnet>.0.0/24``; they exist in the bed's network namespaces only."""
+    suites: tuple[str, ...]
+    """The hosts' Debian releases, taken in turn: with two, every other host is of the second."""
 
     @classmethod
-    def create(cls, directory: Path, *, hosts: int, prefix: str = "") -> Bed:
-        """Describe a new bed below `directory`; nothing is started yet. Raises DevtoolsError for too long a prefix."""
+    def create(cls, directory: Path, *, hosts: int, prefix: str = "", suites: Sequence[str] = ()) -> Bed:
+        """Describe a new bed below `directory`; nothing is started yet.
+
+        Raises DevtoolsError for too long a prefix, and for one that is in use.
+        """
         number = random.SystemRandom().randrange(100, 1000)
-        bed = cls(str(directory.resolve()), prefix or f"wh{number}", hosts, 77)
+        bed = cls(str(directory.resolve()), prefix or f"wh{number}", hosts, 77, tuple(suites or suites_of()))
         if len(bed.prefix) > 8:
             raise DevtoolsError(f"prefix {bed.prefix!r}: at most 8 characters, since it begins names of links")
         if Path("/run/netns", bed.controller).exists():
@@ -86,7 +80,8 @@ class Bed:
     @classmethod
     def load(cls, directory: Path) -> Bed:
         """Return the bed of a folder, made perhaps by another process; FileNotFoundError when there is none."""
-        return cls(**json.loads((directory / "bed.json").read_text()))
+        noted = json.loads((directory / "bed.json").read_text())
+        return cls(**{**noted, "suites": tuple(noted["suites"])})
 
     # -- where things are
 
@@ -109,9 +104,13 @@ class Bed:
         """Return host-1 to host-N."""
         return [f"host-{index}" for index in range(1, self.hosts + 1)]
 
+    def suite(self, name: str) -> str:
+        """Return the release that a host is of."""
+        return self.suites[(_number(name) - 1) % len(self.suites)]
+
     def address(self, name: str) -> str:
         """Return the address of a host; ``controller`` is one, too."""
-        return f"10.{self.subnet}.0.{1 if name == 'controller' else 10 + int(name.rpartition('-')[2])}"
+        return f"10.{self.subnet}.0.{1 if name == 'controller' else 10 + _number(name)}"
 
     def netns(self, name: str) -> str:
         """Return the name of a host's network namespace."""
@@ -125,19 +124,18 @@ class Bed:
 
     def up(self, *, timeout: float = 60) -> None:
         """Start everything that does not run, and wait until SSH answers on each host."""
-        base = ensure_base()
         self._make_key()
         self._network_up()
         for name in self.names():
-            self.start(name, base=base)
+            self.start(name)
         for name in self.names():
             self.wait_ssh(name, timeout=timeout)
 
-    def start(self, name: str, *, base: Path | None = None) -> None:
+    def start(self, name: str) -> None:
         """Switch a host on, with its disk as it was; does nothing when it runs."""
         if self._nspawn(name) is not None:
             return
-        self._mount(name, base or ensure_base())
+        self._mount(name, ensure_base(self.suite(name)))
         self._make_cgroups(name)
         command = [
             sys.executable,
@@ -159,7 +157,7 @@ class Bed:
     def run_host(self, name: str) -> int:
         """Be the power supply of a host: run it, again after each reboot, until it is off. Returns nspawn's code."""
         for controller in _controllers():
-            (_CGROUPS / controller / self.prefix / name / "cgroup.procs").write_text(str(os.getpid()))
+            (CGROUPS / controller / self.prefix / name / "cgroup.procs").write_text(str(os.getpid()))
         # Containers need the kernel keyring, which nspawn's own seccomp filter would deny.
         environment = {**os.environ, "SYSTEMD_SECCOMP": "0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
         command = [
@@ -201,7 +199,7 @@ class Bed:
         _quiet("ip", "netns", "delete", self.controller)
         for controller in _controllers():
             with contextlib.suppress(OSError):
-                (_CGROUPS / controller / self.prefix).rmdir()
+                (CGROUPS / controller / self.prefix).rmdir()
         shutil.rmtree(self.path)
 
     # -- use
@@ -267,7 +265,7 @@ class Bed:
     def _make_key(self) -> None:
         if not self.key.exists():
             self.key.parent.mkdir(mode=0o700, exist_ok=True)
-            _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.prefix, "-f", str(self.key))
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.prefix, "-f", str(self.key))
 
     def _mount(self, name: str, base: Path) -> None:
         folder = self.path / name
@@ -277,7 +275,7 @@ class Bed:
         for part in ("root", "upper", "work", "containerd"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         options = f"lowerdir={base},upperdir={folder / 'upper'},workdir={folder / 'work'}"
-        _run("mount", "-t", "overlay", f"{self.prefix}-{name}", "-o", options, str(root))
+        run("mount", "-t", "overlay", f"{self.prefix}-{name}", "-o", options, str(root))
         if (root / "root/.ssh/authorized_keys").exists():
             return
         (root / "etc/hostname").write_text(f"{name}\n")
@@ -292,10 +290,10 @@ class Bed:
 
     def _network_up(self) -> None:
         def inside(*arguments: str) -> None:
-            _run("ip", "-n", self.controller, *arguments)
+            run("ip", "-n", self.controller, *arguments)
 
         if not Path("/run/netns", self.controller).exists():
-            _run("ip", "netns", "add", self.controller)
+            run("ip", "netns", "add", self.controller)
             inside("link", "set", "lo", "up")
             inside("link", "add", "br0", "type", "bridge")
             inside("address", "add", f"{self.address('controller')}/24", "dev", "br0")
@@ -303,7 +301,7 @@ class Bed:
         for name in self.names():
             if Path("/run/netns", self.netns(name)).exists():
                 continue
-            _run("ip", "netns", "add", self.netns(name))
+            run("ip", "netns", "add", self.netns(name))
             inside("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", self.netns(name))
             inside("link", "set", name, "master", "br0", "up")
             for arguments in (
@@ -312,61 +310,21 @@ class Bed:
                 ("link", "set", "eth0", "up"),
                 ("route", "add", "default", "via", self.address("controller")),
             ):
-                _run("ip", "-n", self.netns(name), *arguments)
+                run("ip", "-n", self.netns(name), *arguments)
 
     def _make_cgroups(self, name: str) -> None:
         for controller in _controllers():
-            (_CGROUPS / controller / self.prefix / name).mkdir(parents=True, exist_ok=True)
+            (CGROUPS / controller / self.prefix / name).mkdir(parents=True, exist_ok=True)
         for file in ("cpuset.cpus", "cpuset.mems"):
-            everything = (_CGROUPS / "cpuset" / file).read_text()
+            everything = (CGROUPS / "cpuset" / file).read_text()
             for group in (self.prefix, f"{self.prefix}/{name}"):
-                (_CGROUPS / "cpuset" / group / file).write_text(everything)  # empty ones take no process
+                (CGROUPS / "cpuset" / group / file).write_text(everything)  # empty ones take no process
 
     def _remove_cgroups(self, name: str) -> None:
         for controller in _controllers():
-            top = _CGROUPS / controller / self.prefix / name
+            top = CGROUPS / controller / self.prefix / name
             if top.is_dir():
                 wait_for(lambda top=top: _remove_tree(top), timeout=10, what=f"processes in {top} to end")  # type: ignore[misc]
-
-
-def missing_tools() -> list[str]:
-    """Return the Debian packages that this machine lacks for making hosts."""
-    return sorted(package for tool, package in TOOLS.items() if shutil.which(tool) is None)
-
-
-def ensure_base(cache: Path = CACHE) -> Path:
-    """Return the folder of the Debian base, made once and then kept; it must never be changed while hosts run.
-
-    Raises DevtoolsError when the machine lacks a tool, or has cgroup v2 only.
-    """
-    if os.geteuid() != 0:
-        raise DevtoolsError("test hosts need root")
-    if not (_CGROUPS / "memory").is_dir():
-        raise DevtoolsError(
-            "test hosts need cgroup v1 (hybrid) on this machine; boot with systemd.unified_cgroup_hierarchy=0"
-        )
-    if missing := missing_tools():
-        raise DevtoolsError(f"test hosts need more packages: apt-get install {' '.join(missing)}")
-    recipe = hashlib.sha256(" ".join((MIRROR, SUITE, *PACKAGES)).encode()).hexdigest()[:12]
-    base = cache / f"base-{recipe}"
-    if base.is_dir():
-        return base
-    cache.mkdir(parents=True, exist_ok=True)
-    new = cache / f"base-{recipe}.{os.getpid()}"
-    try:
-        _run("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(new), MIRROR)
-        for pattern in ("var/cache/apt/archives/*.deb", "etc/ssh/ssh_host_*key.pub"):
-            for file in new.glob(pattern):
-                file.unlink()
-        for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "e2scrub_reap.service",
-                     "systemd-networkd-wait-online.service"):  # fmt: skip
-            (new / "etc/systemd/system" / unit).unlink(missing_ok=True)
-            (new / "etc/systemd/system" / unit).symlink_to("/dev/null")
-        with contextlib.suppress(OSError):  # another process was faster
-            new.rename(base)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-    return base
 
 
 def wait_for(condition: Callable[[], bool], *, timeout: float, what: str) -> None:
@@ -378,8 +336,13 @@ def wait_for(condition: Callable[[], bool], *, timeout: float, what: str) -> Non
         time.sleep(0.1)
 
 
+def _number(name: str) -> int:
+    """Return N of host-N."""
+    return int(name.rpartition("-")[2])
+
+
 def _controllers() -> list[str]:
-    return [path.name for path in _CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()]
+    return [path.name for path in CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()]
 
 
 def _remove_tree(top: Path) -> bool:
@@ -409,14 +372,6 @@ def _end_tree(runner: psutil.Process) -> None:
         psutil.wait_procs(family, timeout=10)
 
 
-def _run(*command: str) -> None:
-    done = subprocess.run(command, text=True, capture_output=True, check=False)
-    if done.returncode != 0:
-        raise DevtoolsError(
-            f"`{' '.join(command)}` failed with {done.returncode}: {(done.stdout + done.stderr)[-2000:]}"
-        )
-
-
 def _quiet(*command: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
@@ -429,6 +384,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("command", choices=("up", "down", "run"), help="run is what up starts for each host")
     parser.add_argument("--directory", type=Path, required=True, help="folder of the bed")
     parser.add_argument("--hosts", type=int, default=3, help="how many hosts a new bed has")
+    parser.add_argument(
+        "--suite", default="", help=f"its Debian: {', '.join(SUITES)}, or several with commas, which hosts take in turn"
+    )
     parser.add_argument("--host", default="", help="for run: which")
     values = parser.parse_args(argv)
     try:
@@ -438,7 +396,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             Bed.load(values.directory).down()
             return 0
         known = (values.directory / "bed.json").exists()
-        bed = Bed.load(values.directory) if known else Bed.create(values.directory, hosts=values.hosts)
+        suites = suites_of(values.suite)
+        bed = Bed.load(values.directory) if known else Bed.create(values.directory, hosts=values.hosts, suites=suites)
         bed.up()
         for name in bed.names():
             login = bed.on_controller("ssh", "-i", str(bed.key), f"root@{bed.address(name)}")
