@@ -178,7 +178,7 @@ async def test_the_space_alarm_is_a_clear_error_and_deletes_still_pass() -> None
                 assert isinstance(error, errors.ServiceUnavailableError)
                 assert "wharf etcd compact" in str(error)
                 assert "wharf etcd disarm" in str(error)
-            if etcd.version.startswith(("3.5.0", "3.5.1")):
+            if etcd.version in ("3.5.0", "3.5.1"):
                 pytest.skip(f"etcd {etcd.version} refuses transactions of deletes, too, when it is full")
             # Deletes and puts at once: the deletes pass, whatever they were grouped with.
             doomed = list(keys)[:10]
