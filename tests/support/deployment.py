@@ -133,6 +133,12 @@ def changes(output: str) -> dict[str, int]:
     return {host: int(count) for host, count in re.findall(r"^(\S+) +: ok=\d+ +changed=(\d+)", output, re.MULTILINE)}
 
 
+def changed_tasks(output: str) -> str:
+    """Return the headings of the tasks that changed something, each with what follows it."""
+    tasks = output.split("\nTASK [")[1:]
+    return "\n".join(f"TASK [{task}" for task in tasks if re.search("^changed: ", task, re.MULTILINE))
+
+
 @contextmanager
 def site_of(folder: Path, *, hosts: int) -> Iterator[Site]:
     """Make hosts for a cluster, and remove them again. Skips the test where this machine cannot.
