@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from wharfinger.devtools.beds import kind_of
 from wharfinger.devtools.containerd import DevtoolsError
 from wharfinger.devtools.deployment import Deployment, ansible
 from wharfinger.devtools.hostbase import ensure_base, suites_of
 from wharfinger.devtools.hosts import Bed
+from wharfinger.devtools.virtualhosts import VirtualBed
+from wharfinger.devtools.vmimage import ensure_image
 
 ROOT = Path(__file__).resolve().parents[2]
 POD = """\
@@ -143,17 +146,22 @@ def changed_tasks(output: str) -> str:
 def site_of(folder: Path, *, hosts: int) -> Iterator[Site]:
     """Make hosts for a cluster, and remove them again. Skips the test where this machine cannot.
 
-    The environment variable WHARF_HOSTS_SUITE names their Debian: ``trixie``, or ``bookworm,trixie`` for some of each.
+    The environment variable WHARF_HOSTS_SUITE names their Debian: ``trixie``, or ``bookworm,trixie`` for some of each;
+    WHARF_HOSTS_KIND says what they are: ``qemu`` for virtual machines.
     """
     if ansible() is None:
         pytest.skip("ansible-playbook is not installed: pip install -e '.[deploy]'")
     suites = suites_of()
+    kind = kind_of()
     try:
         for suite in set(suites):
-            ensure_base(suite)
+            if kind is VirtualBed:
+                ensure_image(suite)
+            else:
+                ensure_base(suite)
     except DevtoolsError as error:
         pytest.skip(str(error))
-    bed = Bed.create(folder / "bed", hosts=hosts, suites=suites)
+    bed = kind.create(folder / "bed", hosts=hosts, suites=suites)
     try:
         bed.up()
         site = Site(bed, folder)

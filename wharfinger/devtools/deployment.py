@@ -15,13 +15,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wharfinger.devtools import images
+from wharfinger.devtools import beds, images
 from wharfinger.devtools.containerd import DevtoolsError, find_busybox
 from wharfinger.devtools.hostbase import SUITES, TOOLS, missing_tools
-from wharfinger.devtools.hosts import Bed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from wharfinger.devtools.hosts import Bed
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -69,7 +70,7 @@ class Deployment:
             "wharf_python_versions": sorted({SUITES[suite] for suite in self.bed.suites}),
             "wharf_sandbox_image": images.PAUSE_IMAGE,
             "wharf_image_archives": [str(self.images)],
-            "wharf_containerd_restrict_oom_score_adj": True,
+            **self.bed.variables,
         }
         first = list(control_plane) or self.bed.names()[:1]
         groups: dict[str, Sequence[str]] = {"control_plane": first, "etcd": first, "nodes": list(nodes)}
@@ -96,10 +97,12 @@ class Deployment:
         )  # fmt: skip
 
 
-def up(folder: Path, *, hosts: int, suites: Sequence[str], progress: Callable[[str], None]) -> Deployment:
+def up(
+    folder: Path, *, hosts: int, suites: Sequence[str], kind: str = "", progress: Callable[[str], None]
+) -> Deployment:
     """Make the hosts (or start them again), deploy, and leave programs that reach them in `folder`.
 
-    Without `suites`, hosts that are there stay what they are and new ones are of the default.
+    Without `suites` and `kind`, hosts that are there stay what they are and new ones are of the defaults.
     """
     if (missing := missing_tools()) or ansible() is None:
         raise DevtoolsError(
@@ -107,11 +110,13 @@ def up(folder: Path, *, hosts: int, suites: Sequence[str], progress: Callable[[s
             f"apt-get install {' '.join(missing or sorted(TOOLS.values()))} && .venv/bin/pip install -e '.[deploy]'"
         )
     known = (folder / "bed" / "bed.json").exists()
-    bed = Bed.load(folder / "bed") if known else Bed.create(folder / "bed", hosts=hosts, suites=suites)
+    bed = beds.load(folder / "bed") if known else beds.kind_of(kind).create(folder / "bed", hosts=hosts, suites=suites)
     if bed.hosts != hosts:
         raise DevtoolsError(f"there are {bed.hosts} hosts already, not {hosts}: `./dev down` removes them")
     if suites and bed.suites != tuple(suites):
         raise DevtoolsError(f"the hosts are {', '.join(bed.suites)} already: `./dev down` removes them")
+    if kind and bed.kind != kind:
+        raise DevtoolsError(f"the hosts are of the kind {bed.kind} already: `./dev down` removes them")
     progress(f"{hosts} hosts (the first time their Debian is made, which takes minutes)")
     bed.up()
     deployment = Deployment(bed, folder)
@@ -133,7 +138,7 @@ def _last_task(output: str) -> str:
 
 def down(folder: Path) -> None:
     """Remove the hosts with everything on them."""
-    Bed.load(folder / "bed").down()
+    beds.load(folder / "bed").down()
     shutil.rmtree(folder)
 
 

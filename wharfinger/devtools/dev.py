@@ -91,6 +91,11 @@ def setup() -> None:
     metavar="NAME[,NAME…]",
     help="The Debian of the hosts: bookworm (default) or trixie; of several, hosts take the next in turn.",
 )
+@click.option(
+    "--kind",
+    type=click.Choice(["nspawn", "qemu"]),
+    help="What hosts are: systemd-nspawn machines (default), or virtual machines, which are some twenty times slower.",
+)
 def up(
     nodes: int | None,
     hollow: int | None,
@@ -99,6 +104,7 @@ def up(
     flags: tuple[str, ...],
     hosts: int | None,
     suite: str | None,
+    kind: str | None,
 ) -> None:
     """Start a cluster below .local/ and an example pod in it; what runs already stays as it is.
 
@@ -107,11 +113,13 @@ def up(
     """
     if hosts is not None:
         if (nodes, hollow, apiservers, short_timers) != (None, None, None, None) or flags:
-            raise click.UsageError("--hosts goes with --suite alone: the playbooks' settings are in the inventory")
-        up_hosts(hosts, suite)
+            raise click.UsageError(
+                "--hosts goes with --suite and --kind alone: the playbooks' settings are in the inventory"
+            )
+        up_hosts(hosts, suite, kind)
         return
-    if suite is not None:
-        raise click.UsageError("--suite goes with --hosts: other nodes have this machine's system")
+    if (suite, kind) != (None, None):
+        raise click.UsageError("--suite and --kind go with --hosts: other nodes have this machine's system")
     cluster = local()
     settings = cluster.settings
     settings.default_ports = True
@@ -132,14 +140,16 @@ def up(
     say(f"up after {time.monotonic() - started:.0f} s; try: wharf get nodes   (wharf is .venv/bin/wharf)")
 
 
-def up_hosts(hosts: int, suite: str | None) -> None:
+def up_hosts(hosts: int, suite: str | None, kind: str | None) -> None:
     """Make hosts and deploy a cluster on them; say how to use it."""
     from wharfinger.devtools import deployment
     from wharfinger.devtools.hostbase import suites_of
 
     started = time.monotonic()
     with errors_shown():
-        made = deployment.up(HOSTS, hosts=hosts, suites=suites_of(suite) if suite else (), progress=say)
+        made = deployment.up(
+            HOSTS, hosts=hosts, suites=suites_of(suite) if suite else (), kind=kind or "", progress=say
+        )
     shown = os.path.relpath(HOSTS, Path.cwd())
     click.echo(made.run_wharf("get", "nodes", "-o", "wide").stdout.rstrip())
     say(f"up after {time.monotonic() - started:.0f} s; try:")

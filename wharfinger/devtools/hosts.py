@@ -9,8 +9,8 @@ What the kernel of a container-like machine lacks shows up here: there is no CAP
 ``restrict_oom_score_adj``), kernel-wide sysctls and modules cannot be changed, all hosts share one clock, and only
 cgroup v1 can be handed to the hosts. A machine with cgroup v2 alone is refused.
 
-    python -m wharfinger.devtools.hosts up --directory DIR --hosts 3 --suite bookworm,trixie
-    python -m wharfinger.devtools.hosts down --directory DIR
+``python -m wharfinger.devtools.beds`` makes and removes beds by hand. The heavier kind, where each host has a kernel of
+its own, is in :mod:`wharfinger.devtools.virtualhosts`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import psutil
 
 from wharfinger.devtools.containerd import DevtoolsError, unmount_below
-from wharfinger.devtools.hostbase import CGROUPS, SUITES, ensure_base, run, suites_of
+from wharfinger.devtools.hostbase import CGROUPS, ensure_base, run, suites_of
 
 _REBOOTED = 133
 """What systemd-nspawn exits with when the machine wants to be started again."""
@@ -52,6 +52,14 @@ exec /lib/systemd/systemd "$@"
 class Bed:
     """A controller and some hosts on one bridge; `prefix` (at most 8 characters) begins all names that it makes."""
 
+    kind: ClassVar[str] = "nspawn"
+    boot_timeout: ClassVar[float] = 60
+    """Within so many seconds a host that was switched on lets us in over SSH."""
+    connect_timeout: ClassVar[int] = 5
+    """Seconds that SSH waits for a host's first word."""
+    variables: ClassVar[Mapping[str, object]] = {"wharf_containerd_restrict_oom_score_adj": True}
+    """What playbooks must know of hosts of this kind."""
+
     directory: str
     prefix: str
     hosts: int
@@ -61,7 +69,7 @@ class Bed:
     """The hosts' Debian releases, taken in turn: with two, every other host is of the second."""
 
     @classmethod
-    def create(cls, directory: Path, *, hosts: int, prefix: str = "", suites: Sequence[str] = ()) -> Bed:
+    def create(cls, directory: Path, *, hosts: int, prefix: str = "", suites: Sequence[str] = ()) -> Self:
         """Describe a new bed below `directory`; nothing is started yet.
 
         Raises DevtoolsError for too long a prefix, and for one that is in use.
@@ -74,13 +82,18 @@ class Bed:
             raise DevtoolsError(f"there is a bed with the prefix {bed.prefix!r} already: take another or remove it")
         bed.path.mkdir(parents=True, exist_ok=True)
         bed.path.chmod(0o700)
-        (bed.path / "bed.json").write_text(json.dumps(asdict(bed)))
+        (bed.path / "bed.json").write_text(json.dumps({"kind": cls.kind, **asdict(bed)}))
         return bed
 
     @classmethod
-    def load(cls, directory: Path) -> Bed:
-        """Return the bed of a folder, made perhaps by another process; FileNotFoundError when there is none."""
+    def load(cls, directory: Path) -> Self:
+        """Return the bed of a folder, made perhaps by another process; FileNotFoundError when there is none.
+
+        Raises DevtoolsError for a bed of another kind: :func:`wharfinger.devtools.beds.load` takes any.
+        """
         noted = json.loads((directory / "bed.json").read_text())
+        if (kind := noted.pop("kind", Bed.kind)) != cls.kind:
+            raise DevtoolsError(f"{directory} holds a bed of the kind {kind}, not {cls.kind}")
         return cls(**{**noted, "suites": tuple(noted["suites"])})
 
     # -- where things are
@@ -122,18 +135,18 @@ class Bed:
 
     # -- life
 
-    def up(self, *, timeout: float = 60) -> None:
+    def up(self) -> None:
         """Start everything that does not run, and wait until SSH answers on each host."""
         self._make_key()
         self._network_up()
         for name in self.names():
             self.start(name)
         for name in self.names():
-            self.wait_ssh(name, timeout=timeout)
+            self.wait_ssh(name)
 
     def start(self, name: str) -> None:
         """Switch a host on, with its disk as it was; does nothing when it runs."""
-        if self._nspawn(name) is not None:
+        if self._running(name) is not None:
             return
         self._mount(name, ensure_base(self.suite(name)))
         self._make_cgroups(name)
@@ -174,13 +187,13 @@ class Bed:
 
     def power_off(self, name: str) -> None:
         """Pull the plug: everything on the host ends at once, its disk stays."""
-        running = self._nspawn(name)
+        running = self._running(name)
         if running is not None:
             _end_tree(running)
 
     def shut_down(self, name: str, *, timeout: float = 30) -> None:
         """Ask a host to switch itself off, and pull the plug when it does not within `timeout` seconds."""
-        running = self._nspawn(name)
+        running = self._running(name)
         if running is None:
             return
         for leader in _leaders(running):
@@ -193,14 +206,18 @@ class Bed:
         """Remove hosts, mounts, cgroups, network namespaces and the folder; only what this bed has made."""
         for name in self.names():
             self.power_off(name)
-            unmount_below(self.path / name)
-            self._remove_cgroups(name)
-            _quiet("ip", "netns", "delete", self.netns(name))
+            self._remove_host(name)
         _quiet("ip", "netns", "delete", self.controller)
         for controller in _controllers():
             with contextlib.suppress(OSError):
                 (CGROUPS / controller / self.prefix).rmdir()
         shutil.rmtree(self.path)
+
+    def _remove_host(self, name: str) -> None:
+        """Remove what a host that is off has left outside of the bed's folder."""
+        unmount_below(self.path / name)
+        self._remove_cgroups(name)
+        _quiet("ip", "netns", "delete", self.netns(name))
 
     # -- use
 
@@ -218,19 +235,19 @@ class Bed:
             raise DevtoolsError(f"{name}: {command!r} failed with {done.returncode}: {done.stdout}{done.stderr}")
         return done
 
-    @staticmethod
-    def ssh_options() -> list[str]:
+    @classmethod
+    def ssh_options(cls) -> list[str]:
         """Return what ssh needs to know: the hosts' keys prove nothing here, and nobody else is on this network."""
         return [
             "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-            "-o", "ConnectTimeout=5", "-o", "BatchMode=yes",
+            "-o", f"ConnectTimeout={cls.connect_timeout}", "-o", "BatchMode=yes",
         ]  # fmt: skip
 
-    def wait_ssh(self, name: str, *, timeout: float = 60) -> None:
+    def wait_ssh(self, name: str) -> None:
         """Wait until a host lets us in. Raises DevtoolsError with the end of its console."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + self.boot_timeout
         while self.ssh(name, "true", check=False).returncode != 0:
-            if time.monotonic() > deadline or self._nspawn(name) is None:
+            if time.monotonic() > deadline or self._running(name) is None:
                 console = (self.path / name / "console.log").read_text(errors="replace")[-2000:]
                 raise DevtoolsError(f"{name} does not answer on SSH; the end of its console:\n{console}")
             time.sleep(0.2)
@@ -252,8 +269,8 @@ class Bed:
 
     # -- inside
 
-    def _nspawn(self, name: str) -> psutil.Process | None:
-        """Return the process that runs a host (our own, nspawn's parent), if it does."""
+    def _running(self, name: str) -> psutil.Process | None:
+        """Return the process that a host is (our own, nspawn's parent), if it runs."""
         try:
             process = psutil.Process(int((self.path / name / "pid").read_text()))
             arguments = process.cmdline()
@@ -298,6 +315,10 @@ class Bed:
             inside("link", "add", "br0", "type", "bridge")
             inside("address", "add", f"{self.address('controller')}/24", "dev", "br0")
             inside("link", "set", "br0", "up")
+        self._links_up(inside)
+
+    def _links_up(self, inside: Callable[..., None]) -> None:
+        """Connect each host; `inside` runs ip in the controller's namespace. A host's link there has its name."""
         for name in self.names():
             if Path("/run/netns", self.netns(name)).exists():
                 continue
@@ -377,34 +398,13 @@ def _quiet(*command: str) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make and remove beds by hand."""
-    parser = argparse.ArgumentParser(
-        prog="python -m wharfinger.devtools.hosts", description="Test hosts on one machine."
-    )
-    parser.add_argument("command", choices=("up", "down", "run"), help="run is what up starts for each host")
+    """Be the power supply of one host, which is what a bed starts for each; people use wharfinger.devtools.beds."""
+    parser = argparse.ArgumentParser(prog="python -m wharfinger.devtools.hosts", description="Run one test host.")
+    parser.add_argument("command", choices=("run",))
     parser.add_argument("--directory", type=Path, required=True, help="folder of the bed")
-    parser.add_argument("--hosts", type=int, default=3, help="how many hosts a new bed has")
-    parser.add_argument(
-        "--suite", default="", help=f"its Debian: {', '.join(SUITES)}, or several with commas, which hosts take in turn"
-    )
-    parser.add_argument("--host", default="", help="for run: which")
+    parser.add_argument("--host", required=True, help="which")
     values = parser.parse_args(argv)
-    try:
-        if values.command == "run":
-            return Bed.load(values.directory).run_host(values.host)
-        if values.command == "down":
-            Bed.load(values.directory).down()
-            return 0
-        known = (values.directory / "bed.json").exists()
-        suites = suites_of(values.suite)
-        bed = Bed.load(values.directory) if known else Bed.create(values.directory, hosts=values.hosts, suites=suites)
-        bed.up()
-        for name in bed.names():
-            login = bed.on_controller("ssh", "-i", str(bed.key), f"root@{bed.address(name)}")
-            print(f"{name}: {' '.join(login)}")
-    except DevtoolsError as error:
-        sys.exit(f"hosts: {error}")
-    return 0
+    return Bed.load(values.directory).run_host(values.host)
 
 
 if __name__ == "__main__":
