@@ -19,8 +19,8 @@ from tests.support.hostload import HostLoad
 from wharfinger.devtools.hosts import wait_for
 
 GRACE = 15
-"""Seconds without a heartbeat until a node is not ready; its pods stay as long again. An agent that is restarted on a busy
-machine needs ten, and its pods must not be given up meanwhile."""
+"""Seconds without a heartbeat until a node is not ready; its pods stay as long again. An agent that is restarted on a
+busy machine needs ten, and its pods must not be given up meanwhile."""
 TIMERS = {
     "wharf_apiserver_flags": [
         f"--default-not-ready-toleration-seconds={GRACE}", f"--default-unreachable-toleration-seconds={GRACE}",

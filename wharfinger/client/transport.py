@@ -5,8 +5,9 @@ unreachable the next call goes to the next. Reads are tried on every endpoint in
 not repeated here: one that ended as unavailable may have happened, so only the caller can know what to do.
 
 An apiserver may hold its connections, answer gRPC's pings, and nothing else (a process that hangs). So where there is
-another one to go to, an endpoint with calls under way that has been silent for a while is asked for its version; when
-that is not answered either, all calls are broken off like those of a lost connection.
+another one to go to, an endpoint with calls under way that has been silent for a while is asked for its version, and so
+is that other one. When only the other one answers, again and again, all calls are broken off like those of a lost
+connection; when none does, the fault may be ours, so that takes longer.
 """
 
 from __future__ import annotations
@@ -59,14 +60,16 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
 """For every gRPC server of ours: the keepalive pings above must not be taken for an attack."""
 
 _RETIRE_SECONDS = 30.0
-_LOOK_SECONDS = 1.0
-SILENT_SECONDS = 3.0
+_LOOK_SECONDS = 0.5
+SILENT_SECONDS = 1.0
 """After which an endpoint that owes us an answer is asked whether it is still there."""
 LASTING_SILENT_SECONDS = 7.0
 """The same for one that owes us nothing but the rest of watches, which bring a bookmark about every 5 s."""
-PROBE_SECONDS = 2.0
+PROBE_SECONDS = 0.75
 _PROBES = 2
-"""One alone may have been held up by ourselves."""
+"""So many unanswered, an endpoint is left for one that answers; one alone may have been held up by ourselves."""
+_PROBES_WITHOUT_OTHER = 5
+"""The same when no other one answers either: all of them may be slow, and so may we."""
 
 STATUS_DETAILS = "grpc-status-details-bin"
 STATUS_TYPE_URL = "type.googleapis.com/" + meta.Status.DESCRIPTOR.full_name
@@ -225,12 +228,17 @@ class Transport:
 
     def endpoint(self) -> Endpoint:
         """Return the endpoint that calls should use now."""
-        address = self.config.endpoints[self._current % len(self.config.endpoints)]
+        endpoint = self._at(self._current)
+        if self._look is None and len(self.config.endpoints) > 1:
+            self._look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look_around)
+        return endpoint
+
+    def _at(self, index: int) -> Endpoint:
+        """Return the endpoint at a place of the configured list, which goes round."""
+        address = self.config.endpoints[index % len(self.config.endpoints)]
         endpoint = self._endpoints.get(address)
         if endpoint is None:
             endpoint = self._endpoints[address] = Endpoint(address, self.config)
-        if self._look is None and len(self.config.endpoints) > 1:
-            self._look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look_around)
         return endpoint
 
     def _look_around(self) -> None:
@@ -245,16 +253,14 @@ class Transport:
 
     async def _probe(self, endpoint: Endpoint) -> None:
         try:
-            for _ in range(_PROBES):
-                try:
-                    await endpoint.server.Version(
-                        resources_v1_pb2.VersionRequest(), timeout=PROBE_SECONDS, metadata=self.metadata
-                    )
-                except grpc.aio.AioRpcError as error:
-                    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                        continue
-                endpoint.hear()  # a refusal is an answer; a connection that is lost ends the calls by itself
-                return
+            compared = 0
+            for _ in range(_PROBES_WITHOUT_OTHER):
+                answered, other = await asyncio.gather(self._answers(endpoint), self._another_answers(endpoint))
+                if answered:
+                    return
+                compared += other
+                if compared == _PROBES:
+                    break
             log.warning("an apiserver holds its connections and does not answer", extra={"endpoint": endpoint.address})
             self.failed(endpoint)
             if self._endpoints.get(endpoint.address) is endpoint:
@@ -262,6 +268,30 @@ class Transport:
             self._spawn(endpoint.abandon(), name="abandon connection")
         finally:
             endpoint.probe = None
+
+    async def _answers(self, endpoint: Endpoint) -> bool:
+        """Tell whether it sends anything back. A refusal is an answer; a lost connection ends the calls by itself."""
+        try:
+            await endpoint.server.Version(
+                resources_v1_pb2.VersionRequest(), timeout=PROBE_SECONDS, metadata=self.metadata
+            )
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return False
+        endpoint.hear()
+        return True
+
+    async def _another_answers(self, endpoint: Endpoint) -> bool:
+        """Tell whether the one that calls would go to next takes requests."""
+        addresses = self.config.endpoints
+        if endpoint.address not in addresses:
+            return False
+        other = self._at(addresses.index(endpoint.address) + 1)
+        try:
+            await other.server.Version(resources_v1_pb2.VersionRequest(), timeout=PROBE_SECONDS, metadata=self.metadata)
+        except grpc.aio.AioRpcError:
+            return False
+        return True
 
     def failed(self, endpoint: Endpoint) -> None:
         """Turn to the next endpoint, unless another call has done so already."""

@@ -49,9 +49,23 @@ class Hanging(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in t
         return grpc.stream_stream_rpc_method_handler(hang)
 
 
+class Slow(Hanging):
+    """Answers nothing but who it is."""
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+        if not str(details.method).endswith("/Version"):
+            return super().service(details)
+        self.seen.append(str(details.method))
+
+        async def answer(_: Any, context: Any) -> bytes:
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
 @asynccontextmanager
-async def hanging(folder: Any) -> AsyncIterator[tuple[str, Hanging]]:
-    handler = Hanging()
+async def hanging(folder: Any, kind: type[Hanging] = Hanging) -> AsyncIterator[tuple[str, Hanging]]:
+    handler = kind()
     made = grpc.aio.server()
     made.add_generic_rpc_handlers((handler,))
     pair = ((folder / "apiserver.key").read_bytes(), (folder / "apiserver.crt").read_bytes())
@@ -131,3 +145,30 @@ async def test_who_is_cancelled_is_cancelled(server: Apiserver) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await client.resource(core.Namespace).get("default")
+
+
+async def test_who_is_merely_slow_is_not_left(server: Apiserver) -> None:
+    config = server.config()
+    async with (
+        asyncio.timeout(SECONDS),
+        hanging(server.folder, Slow) as (address, handler),
+        Client(replace(config, endpoints=[address, *config.endpoints])) as client,
+    ):
+        waiting = asyncio.create_task(client.resource(core.Namespace).get("default"))
+        while sum(method.endswith("/Version") for method in handler.seen) < 4:
+            assert not waiting.done()
+            await asyncio.sleep(0.05)
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_where_nobody_answers_a_read_fails_in_the_end(server: Apiserver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "PROBE_SECONDS", 0.2)
+    async with (
+        asyncio.timeout(SECONDS),
+        hanging(server.folder) as (one, _),
+        hanging(server.folder) as (two, _),
+        Client(replace(server.config(), endpoints=[one, two])) as client,
+    ):
+        with pytest.raises(errors.ServiceUnavailableError, match="does not answer"):
+            await client.resource(core.Namespace).get("default")
