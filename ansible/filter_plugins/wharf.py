@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from ansible.errors import AnsibleFilterError
 
@@ -53,6 +54,22 @@ def is_address(text: object) -> bool:
     return True
 
 
+def read(files: Iterable[Mapping[str, str]], folder: str, *, partly: bool = False) -> list[dict[str, str]]:
+    """Return ``dest`` and ``content`` of files given by ``src`` (below `folder`, or a whole path) and ``dest``.
+
+    `partly`: leave out what is not there, as before a first run.
+    """
+    found = []
+    for file in files:
+        path = Path(folder, file["src"])
+        if path.exists() or not partly:
+            try:
+                found.append({"dest": file["dest"], "content": path.read_text()})
+            except (OSError, UnicodeDecodeError) as error:
+                raise AnsibleFilterError(f"{path} cannot be read: {error}") from error
+    return found
+
+
 class FilterModule:
     """What Ansible looks for."""
 
@@ -63,5 +80,6 @@ class FilterModule:
             "wharf_host": host,
             "wharf_is_address": is_address,
             "wharf_mac": mac,
+            "wharf_read": read,
             "wharf_subnet": subnet,
         }
