@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,25 @@ class Key:
 def load_key(path: Path, *, private: bool) -> Key:
     """Read a key file (PEM): an elliptic curve's (P-256) or RSA, as kube-apiserver takes them.
 
-    Raises ValueError when it is none, or is public where a private one is needed.
+    Raises OSError, and ValueError when it is none, or is public where a private one is needed.
     """
+    return _key(path.read_bytes(), str(path), private=private)
+
+
+def load_keys(path: Path) -> list[Key]:
+    """Read all keys of a file, which may hold several one after the other. Raises OSError, ValueError."""
+    data = path.read_bytes()
+    blocks = _BLOCK.findall(data) or [data]
+    return [_key(block, str(path), private=False) for block in blocks]
+
+
+_BLOCK = re.compile(rb"-----BEGIN [A-Z ]*KEY-----[^-]+-----END [A-Z ]*KEY-----")
+
+
+def _key(data: bytes, source: str, *, private: bool) -> Key:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-    data = path.read_bytes()
     try:
         secret: Any = serialization.load_pem_private_key(data, password=None)
         public: Any = secret.public_key()
@@ -38,15 +52,15 @@ def load_key(path: Path, *, private: bool) -> Key:
         try:
             public = serialization.load_pem_public_key(data)
         except ValueError as error:
-            raise ValueError(f"{path} holds neither a private nor a public key in PEM: {error}") from error
+            raise ValueError(f"{source} holds neither a private nor a public key in PEM: {error}") from error
     if private and secret is None:
-        raise ValueError(f"{path} holds a public key; signing needs the private one")
+        raise ValueError(f"{source} holds a public key; signing needs the private one")
     if isinstance(public, rsa.RSAPublicKey):
         algorithm = "RS256"
     elif isinstance(public, ec.EllipticCurvePublicKey) and public.curve.name == "secp256r1":
         algorithm = "ES256"
     else:
-        raise ValueError(f"{path}: keys must be RSA or of the curve P-256")
+        raise ValueError(f"{source}: keys must be RSA or of the curve P-256")
     der = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     name = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
     return Key(name, algorithm, public, secret)

@@ -65,7 +65,7 @@ def _disabled(text: str) -> frozenset[tuple[str, str]]:
     "--service-account-key-file",
     type=_FILE,
     multiple=True,
-    help="A key of which tokens of service accounts are accepted (again for more); besides the signing key.",
+    help="Keys of which tokens of service accounts are accepted (again for more files), besides the signing key.",
 )
 @click.option("--service-account-signing-key-file", type=_FILE, help="The private key that signs such tokens.")
 @click.option("--service-account-issuer", default="https://kubernetes.default.svc", help="Who such tokens are from.")

@@ -40,9 +40,9 @@ from controlplane.apiserver.store.maintenance import Compactor
 from controlplane.apiserver.store.transform import PLAIN
 from wharfinger import hostport
 from wharfinger.api import errors, kinds
-from wharfinger.daemon import CertificateWatch, Check, TLSFiles, settle, spawn, stay_settled
+from wharfinger.daemon import CertificateWatch, Check, Follower, TLSFiles, settle, spawn, stay_settled
 from wharfinger.proto.native import etcd_v1_pb2_grpc
-from wharfinger.signingkeys import load_key
+from wharfinger.signingkeys import Key, load_key, load_keys
 
 if TYPE_CHECKING:
     from controlplane.apiserver.config import Config
@@ -70,6 +70,7 @@ class Server:
         self.cache = Cache(self.store)
         self._register()
         tokens, accounts = self._token_sources()
+        self._account_follower = self._account_key_follower(accounts) if accounts is not None else None
         book = RoleBook(self.cache)
         authorizers = modes.authorizers(config.authorization_modes, self.cache, book)
         admission = default_admission(
@@ -133,10 +134,8 @@ class Server:
         config = self._config
         audiences = config.audiences or (config.account_issuer,)
         sources: list[Source] = [TokenFile.load(config.tokens)] if config.tokens is not None else []
-        keys = [load_key(config.account_signing_key, private=True)] if config.account_signing_key else []
-        keys += [load_key(path, private=False) for path in config.account_keys]
         accounts = None
-        if keys:
+        if keys := self._account_keys():
             accounts = ServiceAccountTokens(
                 keys, issuer=config.account_issuer, audiences=audiences, cache=self.cache,
                 extends=config.account_extend,
@@ -145,6 +144,25 @@ class Server:
         if config.bootstrap_tokens:
             sources.append(BootstrapTokens(self.cache))
         return Bearer(sources, audiences), accounts
+
+    def _account_keys(self) -> list[Key]:
+        """Read the keys of service accounts' tokens, first the one that signs. Raises OSError, ValueError."""
+        signing = self._config.account_signing_key
+        keys = [load_key(signing, private=True)] if signing is not None else []
+        for path in self._config.account_keys:
+            keys += load_keys(path)
+        return keys
+
+    def _account_key_follower(self, accounts: ServiceAccountTokens) -> Follower:
+        """Return who takes changed key files into use."""
+        signing = self._config.account_signing_key
+        paths = (*([signing] if signing is not None else []), *self._config.account_keys)
+
+        def load() -> None:
+            accounts.replace(self._account_keys())
+            log.info("other keys of service accounts are in use", extra={"files": " ".join(map(str, paths))})
+
+        return Follower(lambda: paths, load, what="keys of service accounts")
 
     def _register(self) -> None:
         seen: set[str] = set()
@@ -186,6 +204,8 @@ class Server:
         self._tasks.append(spawn(watch.run(), name="certificates"))
         self._tasks.append(spawn(self._peers.follower().run(), name="certificate for agents"))
         self._tasks.append(spawn(self.store.client.follower().run(), name="certificate for etcd"))
+        if self._account_follower is not None:
+            self._tasks.append(spawn(self._account_follower.run(), name="keys of service accounts"))
         if self._encrypting is not None and config.encryption_reload:
             self._tasks.append(spawn(self._encrypting.follower(self.cache).run(), name="encryption configuration"))
         compactor = Compactor(self.store, identity=f"{socket.gethostname()}-{os.getpid()}")

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from wharfinger.api.tables.text import duration
+from wharfinger.cli.accountkeys import service_account
 from wharfinger.cli.encryption import encryption
 from wharfinger.cli.failures import CommandError
 from wharfinger.cli.helping import Group
@@ -212,3 +213,4 @@ def kubeconfig(
 
 
 pki.add_command(encryption)
+pki.add_command(service_account)

@@ -81,12 +81,16 @@ class ServiceAccountTokens:
 
         `extends`: whether tokens that pods get unasked hold for longer than they are meant to be used.
         """
-        self._keys = {key.id: key for key in keys}
-        self._signing = next((key for key in keys if key.private is not None), None)
+        self.replace(keys)
         self.issuer = issuer
         self.audiences = tuple(audiences)
         self.extends = extends
         self._cache = cache
+
+    def replace(self, keys: Sequence[Key]) -> None:
+        """Use other keys from now on: tokens of one that is no longer among them are refused at once."""
+        self._keys = {key.id: key for key in keys}
+        self._signing = next((key for key in keys if key.private is not None), None)
         self._known: OrderedDict[bytes, Mapping[str, Any]] = OrderedDict()
 
     @property
