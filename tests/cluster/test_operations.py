@@ -1,13 +1,19 @@
-"""What an operator does to a cluster that is in use: upgrade, back up, destroy, restore, renew certificates.
+"""What an operator does to a cluster that is in use: upgrade, back up, destroy, restore, renew keys and certificates.
 
-Three hosts are everything at once (control plane, etcd, nodes), and clients write and read all the time.
+Three hosts are everything at once (control plane, etcd, nodes), and clients write and read all the time. Secrets are
+encrypted in etcd throughout.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import subprocess
+from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -27,17 +33,26 @@ spec:
 """
 BUILDS = "readlink /opt/wharfinger/current"
 """Its name ends with the version of Python, which may differ between hosts."""
+DAEMONS = "systemctl show --property MainPID --value wharf-{etcd,apiserver,scheduler,controller-manager}"
+ARCHIVED = ["etcd.snapshot", "state.tar.gz"]
+PASSWORD = "in-etcd-nobody-must-find-this-4712"
+STORED = """\
+cd /etc/wharfinger/etcd && ETCDCTL_API=3 etcdctl --endpoints https://127.0.0.1:2379 --cacert ca.crt --cert server.crt \
+  --key server.key get --consistency s --print-value-only /registry/secrets/default/kept | head -c 26
+"""
+"""The beginning of a Secret's value as one member of etcd has it, whatever the others say."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with site_of(tmp_path_factory.mktemp("operations"), hosts=3) as made:
         names = made.bed.names()
-        made.write_inventory(names, control_plane=names)
+        made.write_inventory(names, control_plane=names, variables={"wharf_encryption": True})
         _previous_source(made)
         made.done("build.yml", on_controller=False)
         made.done("site.yml")
         made.run_pods(*names)
+        made.wharf("create", "secret", "generic", "kept", f"--from-literal=password={PASSWORD}")
         yield made
 
 
@@ -109,22 +124,111 @@ def test_an_upgrade_stops_at_the_first_host_that_does_not_come_back(site: Site) 
     assert len(_builds(_on_each(site, BUILDS))) == 1
 
 
-def test_backup_destroy_restore(site: Site) -> None:
+def _check_kept(site: Site, key: str) -> None:
+    """The Secret is written with that key on every member of etcd, and every apiserver reads it."""
+    site.wharf("annotate", "--overwrite", "secret", "kept", f"read={key}")
+    for name in site.bed.names():
+        wait_for(
+            lambda name=name: site.bed.ssh(name, STORED).stdout.startswith(f"k8s:enc:secretbox:v1:{key}:"),  # type: ignore[misc]
+            timeout=60, what=f"etcd on {name} to have the Secret encrypted with {key}",
+        )  # fmt: skip
+        found = site.bed.ssh(name, f"grep -ral {PASSWORD} /var/lib/wharfinger/etcd", check=False).stdout
+        assert found == "", f"{name}: plain text in {found}"
+        server = ("--server", f"{site.bed.address(name)}:6444")
+        read = site.wharf(*server, "get", "secret", "kept", "-o", "jsonpath={.data.password}")
+        assert b64decode(read).decode() == PASSWORD
+        assert "secret/kept" in site.wharf(*server, "get", "secrets", "-A", "-o", "name")
+
+
+def test_backups_that_do_not_work_out(site: Site, tmp_path: Path) -> None:
+    site.done("backup.yml")
+    good = sorted((site.state / "backups").iterdir())[-1]
+    daemons = _on_each(site, DAEMONS)
+
+    def refused(backup: Path, why: str, *arguments: str) -> None:
+        chosen = ("-e", f"wharf_backup={backup}", "-e", "wharf_confirm=true")
+        output = site.play("restore.yml", *chosen, *arguments).stdout
+        assert why in " ".join(output.split()), output[-4000:]
+        assert "nothing was touched" in " ".join(output.split()), output[-4000:]
+
+    def broken(name: str, content: bytes | None, *, summed: bool = False) -> Path:
+        backup = tmp_path / name
+        shutil.copytree(good, backup)
+        file = backup / "etcd.snapshot"
+        file.unlink() if content is None else file.write_bytes(content)
+        if summed:
+            lines = [f"{hashlib.sha256((backup / one).read_bytes()).hexdigest()}  {one}" for one in ARCHIVED]
+            (backup / "SHA256SUMS").write_text("\n".join(lines) + "\n")
+        return backup
+
+    snapshot = (good / "etcd.snapshot").read_bytes()
+    flipped = bytearray(snapshot)
+    flipped[len(flipped) // 2] ^= 1
+    refused(broken("missing", None), "there is no etcd.snapshot")
+    refused(broken("truncated", snapshot[: len(snapshot) // 2]), "etcd.snapshot: FAILED")
+    refused(broken("flipped", bytes(flipped)), "etcd.snapshot: FAILED")
+    # Sums that fit what is broken: etcd's own within the snapshot tells.
+    refused(broken("flipped-before", bytes(flipped), summed=True), "cannot use the snapshot")
+    refused(broken("no-snapshot", b"a letter to the editor", summed=True), "cannot use the snapshot")
+    refused(good, "are set up to read none", "-e", "wharf_encryption=false")
+
+    name = site.bed.names()[0]
+    site.bed.ssh(name, "mkdir /small && mount -t tmpfs -o size=20m small /small")
+    try:
+        output = site.play("backup.yml", "-e", "wharf_snapshot_dir=/small/snapshot").stdout
+        assert "make room" in output, output[-4000:]
+        assert site.bed.ssh(name, "ls /small").stdout == ""
+    finally:
+        site.bed.ssh(name, "umount /small && rmdir /small")
+    with _small_disk(tmp_path / "small") as small:
+        output = site.play("backup.yml", "-e", f"wharf_backup_dir={small}").stdout
+        assert "make room" in output, output[-4000:]
+        assert list(small.iterdir()) == []
+
+    assert _on_each(site, DAEMONS) == daemons, "a daemon was stopped"
+    left = _on_each(site, "ls /var/lib/wharfinger | grep -E 'snapshot|restored'; true")
+    assert set(left.values()) == {""}, left
+
+
+@contextmanager
+def _small_disk(folder: Path) -> Iterator[Path]:
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "small", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_backup_new_key_destroy_restore(site: Site) -> None:
     site.wharf("create", "configmap", "kept", "--from-literal=a=1")
-    site.wharf("create", "secret", "generic", "kept", "--from-literal=a=1")
+    _check_kept(site, "key1")
     site.done("backup.yml")
     everything = _objects(site)
     assert "configmap/kept" in everything
     site.wharf("create", "configmap", "later", "--from-literal=a=1")
-    backups = sorted((site.state / "backups").iterdir())
-    assert sorted(path.name for path in backups[-1].iterdir()) == ["SHA256SUMS", "etcd.snapshot", "state.tar.gz"]
-    assert all(path.stat().st_mode & 0o077 == 0 for path in backups[-1].iterdir())
+    backup = sorted((site.state / "backups").iterdir())[-1]
+    assert sorted(path.name for path in backup.iterdir()) == ["SHA256SUMS", *ARCHIVED]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in backup.iterdir())
+
+    load = HostLoad(site.bed, site.kubeconfig)
+    try:
+        site.done("renew-encryption-key.yml")
+        report = load.end()
+    finally:
+        load.kill()
+    print(f"new key: {report}")
+    assert report.troubles == []
+    assert report.secrets > 0
+    _check_kept(site, "key2")
+    assert "key1" not in (site.state / "pki/encryption.yaml").read_text()
 
     for name in site.bed.names():  # no member is left that could help
         site.bed.ssh(name, "systemctl stop wharf-etcd && rm -rf /var/lib/wharfinger/etcd")
-    assert "wharf_confirm" in site.play("restore.yml", "-e", f"wharf_backup={backups[-1]}").stdout
-    site.done("restore.yml", "-e", f"wharf_backup={backups[-1]}", "-e", "wharf_confirm=true")
+    assert "wharf_confirm" in site.play("restore.yml", "-e", f"wharf_backup={backup}").stdout
+    site.done("restore.yml", "-e", f"wharf_backup={backup}", "-e", "wharf_confirm=true")
     assert _objects(site) == everything
+    _check_kept(site, "key1")  # the backup's key is back with it
     # The cluster goes on, although its revisions have gone back: new pods are scheduled and run.
     site.wharf("create", "-f", "-", text=AFTER)
     site.wharf("wait", "--for=condition=Ready", "pod/after-restore", "--timeout=120s")
@@ -156,3 +260,33 @@ def test_renew_certificates(site: Site) -> None:
     assert _on_each(site, CONTAINERS) == containers
     wait_for(lambda: "NotReady" not in site.run_wharf("get", "nodes").stdout, timeout=60, what="every node to be ready")
     assert set(changes(site.done("site.yml")).values()) == {0}
+
+
+def _accepting(site: Site, token: str) -> dict[str, str]:
+    """Return what each apiserver answers to a token: HTTP's code."""
+    command = ("curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "--header", "@-")
+    answers = {}
+    for name in site.bed.names():
+        url = f"https://{site.bed.address(name)}:6443/api"
+        request = site.bed.on_controller(*command, "--cacert", str(site.state / "pki/ca.crt"), url)
+        header = f"Authorization: Bearer {token}"
+        answers[name] = subprocess.run(request, input=header, text=True, capture_output=True, check=True).stdout
+    return answers
+
+
+def test_new_key_of_service_accounts(site: Site) -> None:
+    good, bad = (dict.fromkeys(site.bed.names(), code) for code in ("200", "401"))
+    old = site.wharf("create", "token", "default").strip()
+    assert _accepting(site, old) == good
+    site.done("renew-account-key.yml")
+    new = site.wharf("create", "token", "default").strip()
+    assert _key_of(new) != _key_of(old)
+    assert _accepting(site, old) == _accepting(site, new) == good
+    site.done("renew-account-key.yml", "-e", "wharf_drop_account_keys=true")
+    assert _accepting(site, old) == bad
+    assert _accepting(site, new) == good
+
+
+def _key_of(token: str) -> str:
+    header = token.partition(".")[0]
+    return str(json.loads(urlsafe_b64decode(header + "=" * (-len(header) % 4)))["kid"])

@@ -16,7 +16,8 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tests.support.history import Counters, Deletions, PodHistory
@@ -38,6 +39,8 @@ class Report:
     longest_gap: float = 0.0
     """Seconds that one writer was without an acknowledged write, at most."""
     reads: int = 0
+    secrets: int = 0
+    """Reads of the Secret that went well, of all apiservers together."""
     troubles: list[str] = field(default_factory=list)
 
 
@@ -65,6 +68,59 @@ class Reader:
             await asyncio.sleep(0.02)
 
 
+class Secrets:
+    """Writes a Secret again and again, and reads it through each apiserver: none may fail to decrypt it."""
+
+    def __init__(self, config: ClientConfig, namespace: str) -> None:
+        self._config = config
+        self._namespace = namespace
+        self._name = "load"
+        self.reads = 0
+        self.troubles: list[str] = []
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._write())
+            for endpoint in self._config.endpoints:
+                group.create_task(self._read(endpoint))
+
+    async def _write(self) -> None:
+        async with Client(self._config) as client:
+            secrets = client.resource(core.Secret)
+            while True:
+                with self._told("a write"):
+                    try:
+                        found = await secrets.get(self._name, namespace=self._namespace)
+                        found.data["n"] = str(int(found.data["n"]) + 1).encode()
+                        await secrets.update(found)
+                    except errors.NotFoundError:
+                        fresh = core.Secret()
+                        fresh.metadata.name, fresh.metadata.namespace = self._name, self._namespace
+                        fresh.data["n"] = b"0"
+                        await secrets.create(fresh)
+                await asyncio.sleep(0.25)
+
+    async def _read(self, endpoint: str) -> None:
+        async with Client(replace(self._config, endpoints=[endpoint])) as client:
+            secrets = client.resource(core.Secret)
+            while True:
+                with self._told(f"a read from {endpoint}"):
+                    await secrets.get(self._name, namespace=self._namespace)
+                    await secrets.list(namespace=self._namespace)
+                    self.reads += 1
+                await asyncio.sleep(0.25)
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except errors.StatusError as error:
+            # Servers that are away, and a Secret that is not there yet, are others' tests.
+            if "transform" in str(error):
+                self.troubles.append(f"{what}: {error}")
+
+
 class Load:
     """All clients together."""
 
@@ -80,9 +136,11 @@ class Load:
             counters = Counters(client, self._namespace, names)
             deletions = Deletions(client, self._namespace)
             reader = Reader(other, self._namespace, names[0])
+            secrets = Secrets(self._config, self._namespace)
             watcher = PodHistory(self._config, self._namespace, "watcher")
             tasks = [asyncio.create_task(counters.count(name)) for name in names]
-            tasks += [asyncio.create_task(work) for work in (deletions.run(), reader.run(), watcher.follow(since))]
+            tasks += [asyncio.create_task(work) for work in (deletions.run(), reader.run(), secrets.run())]
+            tasks.append(asyncio.create_task(watcher.follow(since)))
             tasks.append(asyncio.create_task(self._watch_gaps(counters)))
             await self._acknowledged(counters, names)
             print("ready", flush=True)
@@ -94,11 +152,13 @@ class Load:
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exception):
                     self.report.troubles.append(f"a client broke: {outcome!r}")
-            self.report.troubles += reader.troubles + watcher.troubles + await counters.lost()
+            self.report.troubles += reader.troubles + secrets.troubles + watcher.troubles
+            self.report.troubles += await counters.lost()
             self.report.troubles += [f"{name} was deleted and is back" for name in sorted(await deletions.back())]
             self.report.writes = sum(counters.acknowledged.values())
             self.report.unknown = counters.unknown
             self.report.reads = reader.reads
+            self.report.secrets = secrets.reads
 
     async def _acknowledged(self, counters: Counters, names: list[str]) -> None:
         """Wait until every writer has an answer to a write that began after now."""
