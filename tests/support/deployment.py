@@ -147,7 +147,7 @@ def site_of(folder: Path, *, hosts: int) -> Iterator[Site]:
     """Make hosts for a cluster, and remove them again. Skips the test where this machine cannot.
 
     The environment variable WHARF_HOSTS_SUITE names their Debian: ``trixie``, or ``bookworm,trixie`` for some of each;
-    WHARF_HOSTS_KIND says what they are: ``qemu`` for virtual machines.
+    WHARF_HOSTS_KIND says what they are: ``qemu`` or ``mixed`` for virtual machines.
     """
     if ansible() is None:
         pytest.skip("ansible-playbook is not installed: pip install -e '.[deploy]'")
@@ -155,10 +155,9 @@ def site_of(folder: Path, *, hosts: int) -> Iterator[Site]:
     kind = kind_of()
     try:
         for suite in set(suites):
-            if kind is VirtualBed:
+            ensure_base(suite)
+            if issubclass(kind, VirtualBed):
                 ensure_image(suite)
-            else:
-                ensure_base(suite)
     except DevtoolsError as error:
         pytest.skip(str(error))
     bed = kind.create(folder / "bed", hosts=hosts, suites=suites)

@@ -17,9 +17,9 @@ from pathlib import Path
 from wharfinger.devtools.containerd import DevtoolsError
 from wharfinger.devtools.hostbase import SUITES, suites_of
 from wharfinger.devtools.hosts import Bed
-from wharfinger.devtools.virtualhosts import VirtualBed
+from wharfinger.devtools.virtualhosts import MixedBed, VirtualBed
 
-KINDS: dict[str, type[Bed]] = {kind.kind: kind for kind in (Bed, VirtualBed)}
+KINDS: dict[str, type[Bed]] = {kind.kind: kind for kind in (Bed, VirtualBed, MixedBed)}
 KIND_VARIABLE = "WHARF_HOSTS_KIND"
 """Environment variable with the kind of beds for which none was named."""
 
@@ -28,7 +28,7 @@ def kind_of(text: str = "") -> type[Bed]:
     """Return the kind of this name; without one, that of WHARF_HOSTS_KIND, else nspawn. DevtoolsError for others."""
     name = text or os.environ.get(KIND_VARIABLE) or Bed.kind
     if name not in KINDS:
-        raise DevtoolsError(f"test hosts can be {' or '.join(KINDS)}, not {name}")
+        raise DevtoolsError(f"test hosts can be {', '.join(KINDS)}, not {name}")
     return KINDS[name]
 
 
@@ -43,17 +43,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m wharfinger.devtools.beds", description="Test hosts on one machine."
     )
-    parser.add_argument("command", choices=("up", "down"))
+    parser.add_argument("command", choices=("up", "down", "run"), help="run is what a bed starts for each nspawn host")
     parser.add_argument("--directory", type=Path, required=True, help="folder of the bed")
     parser.add_argument("--hosts", type=int, default=3, help="how many hosts a new bed has")
     parser.add_argument(
         "--suite", default="", help=f"its Debian: {', '.join(SUITES)}, or several with commas, which hosts take in turn"
     )
     parser.add_argument(
-        "--kind", default="", help="nspawn (default), or qemu: virtual machines, some twenty times slower"
+        "--kind",
+        default="",
+        help="nspawn (default), qemu (virtual machines, some twenty times slower), or mixed (the first one is nspawn)",
     )
+    parser.add_argument("--host", default="", help="for run: which")
     values = parser.parse_args(argv)
     try:
+        if values.command == "run":
+            return load(values.directory).run_host(values.host)
         if values.command == "down":
             load(values.directory).down()
             return 0

@@ -93,7 +93,7 @@ def setup() -> None:
 )
 @click.option(
     "--kind",
-    type=click.Choice(["nspawn", "qemu"]),
+    type=click.Choice(["nspawn", "qemu", "mixed"]),
     help="What hosts are: systemd-nspawn machines (default), or virtual machines, which are some twenty times slower.",
 )
 def up(

@@ -15,7 +15,6 @@ its own, is in :mod:`wharfinger.devtools.virtualhosts`.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -153,7 +152,7 @@ class Bed:
         command = [
             sys.executable,
             "-m",
-            "wharfinger.devtools.hosts",
+            "wharfinger.devtools.beds",
             "run",
             "--directory",
             self.directory,
@@ -315,23 +314,23 @@ class Bed:
             inside("link", "add", "br0", "type", "bridge")
             inside("address", "add", f"{self.address('controller')}/24", "dev", "br0")
             inside("link", "set", "br0", "up")
-        self._links_up(inside)
-
-    def _links_up(self, inside: Callable[..., None]) -> None:
-        """Connect each host; `inside` runs ip in the controller's namespace. A host's link there has its name."""
         for name in self.names():
-            if Path("/run/netns", self.netns(name)).exists():
-                continue
-            run("ip", "netns", "add", self.netns(name))
-            inside("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", self.netns(name))
-            inside("link", "set", name, "master", "br0", "up")
-            for arguments in (
-                ("link", "set", "lo", "up"),
-                ("address", "add", f"{self.address(name)}/24", "dev", "eth0"),
-                ("link", "set", "eth0", "up"),
-                ("route", "add", "default", "via", self.address("controller")),
-            ):
-                run("ip", "-n", self.netns(name), *arguments)
+            self._link_up(name, inside)
+
+    def _link_up(self, name: str, inside: Callable[..., None]) -> None:
+        """Connect a host; `inside` runs ip in the controller's namespace. The host's link there has its name."""
+        if Path("/run/netns", self.netns(name)).exists():
+            return
+        run("ip", "netns", "add", self.netns(name))
+        inside("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", self.netns(name))
+        inside("link", "set", name, "master", "br0", "up")
+        for arguments in (
+            ("link", "set", "lo", "up"),
+            ("address", "add", f"{self.address(name)}/24", "dev", "eth0"),
+            ("link", "set", "eth0", "up"),
+            ("route", "add", "default", "via", self.address("controller")),
+        ):
+            run("ip", "-n", self.netns(name), *arguments)
 
     def _make_cgroups(self, name: str) -> None:
         for controller in _controllers():
@@ -395,17 +394,3 @@ def _end_tree(runner: psutil.Process) -> None:
 
 def _quiet(*command: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Be the power supply of one host, which is what a bed starts for each; people use wharfinger.devtools.beds."""
-    parser = argparse.ArgumentParser(prog="python -m wharfinger.devtools.hosts", description="Run one test host.")
-    parser.add_argument("command", choices=("run",))
-    parser.add_argument("--directory", type=Path, required=True, help="folder of the bed")
-    parser.add_argument("--host", required=True, help="which")
-    values = parser.parse_args(argv)
-    return Bed.load(values.directory).run_host(values.host)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

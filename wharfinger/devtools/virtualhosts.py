@@ -29,8 +29,9 @@ MEMORY = 1536
 _CPU = "Nehalem"
 """The least that numpy's binaries run on (x86-64-v2): what QEMU does not claim, it need not emulate."""
 _KERNEL_ARGUMENTS = (
-    "console=ttyS0", "quiet", "panic=1", "net.ifnames=0", "mitigations=off", "nowatchdog", "random.trust_cpu=on",
-    "systemd.show_status=0",
+    # Without no_timer_check a busy machine's emulated timer may be found broken, for want of ticks, and the boot ends.
+    "console=ttyS0", "quiet", "panic=1", "net.ifnames=0", "mitigations=off", "no_timer_check", "nowatchdog",
+    "random.trust_cpu=on", "systemd.show_status=0",
     # Units of the distribution, containerd among them, are given more than the usual 90 s to start.
     "systemd.default_timeout_start_sec=600",
 )  # fmt: skip
@@ -56,12 +57,21 @@ class VirtualBed(Bed):
         "wharf_ready_timeout": 900,
     }
 
+    def is_virtual(self, name: str) -> bool:
+        """Tell whether a host is a virtual machine."""
+        return name in self.names()
+
     def root(self, name: str) -> Path:
-        """Raises DevtoolsError: a virtual machine's disk can be reached through the machine only."""
+        """Return an nspawn host's file system; DevtoolsError for a virtual machine, which alone reaches its disk."""
+        if not self.is_virtual(name):
+            return super().root(name)
         raise DevtoolsError(f"{name} is a virtual machine: its files are reached over SSH")
 
     def start(self, name: str) -> None:
         """Switch a host on, with its disk as it was; does nothing when it runs."""
+        if not self.is_virtual(name):
+            super().start(name)
+            return
         if self._running(name) is not None:
             return
         folder = self.path / name
@@ -75,6 +85,9 @@ class VirtualBed(Bed):
 
     def power_off(self, name: str) -> None:
         """Pull the plug: everything on the host ends at once; its disk stays, without what was not yet synced."""
+        if not self.is_virtual(name):
+            super().power_off(name)
+            return
         running = self._running(name)
         if running is not None:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -83,6 +96,9 @@ class VirtualBed(Bed):
 
     def shut_down(self, name: str, *, timeout: float = 300) -> None:
         """Ask a host to switch itself off, and pull the plug when it does not within `timeout` seconds."""
+        if not self.is_virtual(name):
+            super().shut_down(name, timeout=timeout)
+            return
         running = self._running(name)
         if running is None:
             return
@@ -124,6 +140,8 @@ class VirtualBed(Bed):
 
     def _running(self, name: str) -> psutil.Process | None:
         """Return QEMU's process for a host, if it runs."""
+        if not self.is_virtual(name):
+            return super()._running(name)
         try:
             process = psutil.Process(int((self.path / name / "pid").read_text()))
             arguments = process.cmdline()
@@ -132,15 +150,28 @@ class VirtualBed(Bed):
         mine = process.status() != psutil.STATUS_ZOMBIE and str(self.path / name / "pid") in arguments
         return process if mine else None
 
-    def _links_up(self, inside: Callable[..., None]) -> None:
-        links = subprocess.run(
-            ["ip", "-n", self.controller, "-brief", "link"], text=True, capture_output=True, check=True
-        ).stdout
-        present = {line.split()[0] for line in links.splitlines()}
-        for name in self.names():
-            if name not in present:
-                inside("tuntap", "add", name, "mode", "tap")
-                inside("link", "set", name, "master", "br0", "up")
+    def _link_up(self, name: str, inside: Callable[..., None]) -> None:
+        if not self.is_virtual(name):
+            super()._link_up(name, inside)
+            return
+        shown = subprocess.run(["ip", "-n", self.controller, "link", "show", name], capture_output=True, check=False)
+        if shown.returncode != 0:
+            inside("tuntap", "add", name, "mode", "tap")
+            inside("link", "set", name, "master", "br0", "up")
 
     def _remove_host(self, name: str) -> None:
-        """Remove nothing: the disk is in the bed's folder, and the tap goes with the controller's namespace."""
+        # A virtual host's disk is in the bed's folder, and its tap goes with the controller's namespace.
+        if not self.is_virtual(name):
+            super()._remove_host(name)
+
+
+@dataclass(frozen=True)
+class MixedBed(VirtualBed):
+    """A bed whose first host is an nspawn one, at this machine's speed; the others are virtual."""
+
+    kind: ClassVar[str] = "mixed"
+    variables: ClassVar[Mapping[str, object]] = {**Bed.variables, **VirtualBed.variables}
+
+    def is_virtual(self, name: str) -> bool:
+        """Tell whether a host is a virtual machine: all but the first are."""
+        return name != self.names()[0]

@@ -9,7 +9,7 @@ import pytest
 from wharfinger.devtools import beds
 from wharfinger.devtools.containerd import DevtoolsError, find_busybox
 from wharfinger.devtools.hosts import Bed
-from wharfinger.devtools.virtualhosts import VirtualBed
+from wharfinger.devtools.virtualhosts import MixedBed, VirtualBed
 from wharfinger.devtools.vmimage import VirtualImage, host_initrd
 
 
@@ -39,7 +39,7 @@ def test_a_bed_is_loaded_as_what_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv(beds.KIND_VARIABLE, "qemu")
     assert beds.kind_of() is VirtualBed
     assert beds.kind_of("nspawn") is Bed
-    with pytest.raises(DevtoolsError, match="nspawn or qemu, not xen"):
+    with pytest.raises(DevtoolsError, match="nspawn, qemu, mixed, not xen"):
         beds.kind_of("xen")
     made = beds.kind_of("qemu").create(tmp_path / "bed", hosts=1)
     monkeypatch.delenv(beds.KIND_VARIABLE)
@@ -48,3 +48,12 @@ def test_a_bed_is_loaded_as_what_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     assert found == made
     with pytest.raises(DevtoolsError, match="kind qemu, not nspawn"):
         Bed.load(tmp_path / "bed")
+
+
+def test_of_a_mixed_bed_all_but_the_first_host_are_virtual(tmp_path: Path) -> None:
+    bed = beds.kind_of("mixed").create(tmp_path / "bed", hosts=3)
+    assert isinstance(bed, MixedBed)
+    assert [bed.is_virtual(name) for name in bed.names()] == [False, True, True]
+    assert bed.root("host-1") == bed.path / "host-1" / "root"
+    with pytest.raises(DevtoolsError, match="over SSH"):
+        bed.root("host-2")
