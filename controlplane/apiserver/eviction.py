@@ -56,22 +56,30 @@ class Evictor:
             entry = await self._pods.reader.entry(request.namespace, request.name)
             pod = entry.decoded
             await self._pods.deleter.admit(request, pod)  # who may not does not learn of the pod's budget
-            extra = self._taken(pod)
-            if not options.HasField("preconditions"):
+            extra = self._taken(entry)
+            if not options.preconditions.HasField("uid"):
                 options.preconditions.uid = pod.metadata.uid
             try:
                 await self._pods.deleter.delete(request, options, extra=extra, mark=_MARK)
             except CompareFailed:
-                continue  # the budget changed meanwhile
+                continue  # the budget changed meanwhile, or the pod whose state made it count for nothing
             return
         raise DisruptionBudgetError(
-            "Cannot evict pod: its disruption budget changes all the time", "too many changes", retry_after=1
+            "Cannot evict pod: it or its disruption budget changes all the time", "too many changes", retry_after=1
         )
 
-    def _taken(self, pod: core.Pod) -> list[Put | Compare]:
-        """Return what an eviction writes to the budget; nothing when none has a say. Raises when it refuses."""
-        if pod.status.phase in ("Succeeded", "Failed", "Pending") or pod.metadata.HasField("deletionTimestamp"):
+    def _taken(self, evicted: Entry) -> list[Put | Compare]:
+        """Return what an eviction writes to the budget, and what must not change until then.
+
+        A pod that costs the budget nothing, since it has not begun or is not ready, must still be the same one when it
+        goes. Raises when the budget refuses.
+        """
+        pod: core.Pod = evicted.decoded
+        unchanged: list[Put | Compare] = [Compare(evicted.key, evicted.mod_revision)]
+        if pod.status.phase in ("Succeeded", "Failed") or pod.metadata.HasField("deletionTimestamp"):
             return []
+        if pod.status.phase == "Pending":
+            return unchanged
         covering = [
             entry
             for entry in self._cache.list(self._budgets.resource.prefix, namespace=pod.metadata.namespace).entries
@@ -87,10 +95,10 @@ class Evictor:
         budget: policy.PodDisruptionBudget = entry.decoded
         if not _ready(pod):
             if budget.spec.unhealthyPodEvictionPolicy == "AlwaysAllow":
-                return []
+                return unchanged
             status = budget.status
             if status.currentHealthy >= status.desiredHealthy and status.desiredHealthy > 0:
-                return []
+                return unchanged
         return self._take(entry, budget, pod)
 
     def _take(self, entry: Entry, budget: policy.PodDisruptionBudget, pod: core.Pod) -> list[Put | Compare]:

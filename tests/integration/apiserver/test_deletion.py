@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.integration.apiserver.objects import config_map, pod, replica_set
@@ -173,6 +175,51 @@ async def test_who_may_not_evict_does_not_learn_of_the_budget(
     async with server.client("system:node:n1", ["system:nodes"]) as own:
         with pytest.raises(errors.TooManyRequestsError):
             await _evict(own, namespace, "web")
+
+
+async def test_a_pod_that_gets_ready_meanwhile_is_not_evicted_past_its_budget(client: Client, namespace: str) -> None:
+    """A pod that is not ready costs its budget nothing; it must still be so in the moment that it goes."""
+    pods, budgets = client.resource(core.Pod), client.resource(policy.PodDisruptionBudget)
+    budget = policy.PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "none-allowed", namespace
+    budget.spec.selector.matchLabels["app"] = "web"
+    budget.spec.minAvailable.intVal = 1
+    stored = await budgets.create(budget)
+    stored.status.observedGeneration = stored.metadata.generation
+    stored.status.desiredHealthy, stored.status.currentHealthy, stored.status.expectedPods = 1, 1, 2
+    await budgets.update_status(stored)
+    names = [f"web-{index}" for index in range(100)]
+    since = ""
+    for name in names:
+        made = await pods.create(pod(name, namespace, node="n1", app="web"))
+        made.status.phase = "Running"
+        made = await pods.update_status(made)
+        since = since or made.metadata.resourceVersion
+
+    async def get_ready(name: str) -> None:
+        conditions = [{"type": "Ready", "status": "True"}]
+        await pods.patch(name, patch={"status": {"conditions": conditions}}, namespace=namespace, subresource="status")
+
+    async def evict(name: str) -> bool:
+        try:
+            await _evict(client, namespace, name)
+        except errors.TooManyRequestsError:
+            return False
+        return True
+
+    evicted = 0
+    for name in names:
+        _, gone = await asyncio.gather(get_ready(name), evict(name))
+        evicted += gone
+    when_marked: dict[str, bool] = {}
+    async for events in pods.watch(namespace=namespace, resource_version=since):
+        for event in events:
+            if event.type == "MODIFIED" and event.object.metadata.HasField("deletionTimestamp"):
+                ready = podfacts.condition(event.object, "Ready")
+                when_marked.setdefault(event.object.metadata.name, ready is not None and ready.status == "True")
+        if len(when_marked) >= evicted:
+            break
+    assert not [name for name, ready in when_marked.items() if ready]
 
 
 async def test_a_displaced_pod_says_why_in_the_same_write(client: Client, namespace: str) -> None:
