@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from tests.support.deployment import Site, changed_tasks, changes, site_of
+from wharfinger.devtools.beds import kind_of
 from wharfinger.devtools.containerd import DevtoolsError
 from wharfinger.devtools.hostbase import ensure_base, suites_of
-from wharfinger.devtools.hosts import Bed
 
 LEFT = """\
 ls -d /etc/wharfinger /var/lib/wharfinger /opt/wharfinger /etc/systemd/system/wharf* /sys/class/net/wharf* \
@@ -130,7 +130,7 @@ def test_bed_leaves_nothing(tmp_path: Path) -> None:
         ensure_base(suites_of()[0])
     except DevtoolsError as error:
         pytest.skip(str(error))
-    bed = Bed.create(tmp_path / "bed", hosts=1)
+    bed = kind_of().create(tmp_path / "bed", hosts=1)
     try:
         bed.up()
         assert bed.ssh("host-1", "hostname").stdout.strip() == "host-1"

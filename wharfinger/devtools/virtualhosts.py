@@ -129,8 +129,8 @@ class VirtualBed(Bed):
             "-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", _CPU, "-smp", "1", "-m", str(MEMORY),
             "-nodefaults", "-no-user-config", "-display", "none",
             "-kernel", str(image.kernel), "-initrd", str(folder / "initrd"), "-append", " ".join(_KERNEL_ARGUMENTS),
-            # The disk needs to outlive the host, not this machine.
-            "-drive", f"if=none,id=disk,file={folder / 'disk.qcow2'},format=qcow2,cache=unsafe",
+            # What a host has synced must outlive its power; with cache=unsafe QEMU would hold back the image's tables.
+            "-drive", f"if=none,id=disk,file={folder / 'disk.qcow2'},format=qcow2,cache=writeback",
             "-device", "virtio-blk-pci,drive=disk",
             "-netdev", f"tap,id=net,ifname={name},script=no,downscript=no",
             "-device", f"virtio-net-pci,netdev=net,mac=52:54:00:00:00:{number:02x}",
